@@ -10,10 +10,10 @@
 use std::path::Path;
 
 use manent_log::{
-    Damage, Durability, LogEnd, Error, Expect, Log, Reader, TailState, acknowledge_gaps, frame, verify,
+    Damage, Durability, Error, Expect, Log, LogEnd, Reader, TailState, acknowledge_gaps, frame, verify,
 };
 
-use crate::scene::{LOG, Reading, Scene, Seen, options, turn};
+use crate::scene::{LOG, ReadItem, Reading, Scene, options, turn};
 
 /// Reading: nothing is skipped, nothing is told twice, and all ways of reading agree.
 pub fn of_reading(file: &[u8]) {
@@ -32,21 +32,21 @@ pub fn of_reading(file: &[u8]) {
 /// Items come in the order of the file without overlap, and between them stands nothing but blanks.
 fn every_byte_is_accounted_for(file: &[u8], reading: &Reading) {
     let mut at = 0;
-    let mut told: Option<Damage> = None;
+    let mut break_before: Option<Damage> = None;
     for item in &reading.items {
         match item {
             // Damage that shows only in the numbers belongs to the record behind it and takes no bytes of its own.
-            Seen::Damage(damage) if damage.lines == 0 => {
+            ReadItem::Damage(damage) if damage.lines == 0 => {
                 assert!(damage.offset >= at, "{damage:?} lies before {at}");
-                assert!(told.is_none(), "two breaks before one record");
-                told = Some(*damage);
+                assert!(break_before.is_none(), "two breaks before one record");
+                break_before = Some(*damage);
             }
-            Seen::Damage(damage) => {
+            ReadItem::Damage(damage) => {
                 assert!(damage.length > 0, "{damage:?} takes lines but no bytes");
                 at = step_over(file, at, damage.offset, damage.length);
             }
-            Seen::Entry { seq, offset, bytes, verified } => {
-                if let Some(damage) = told.take() {
+            ReadItem::Entry { seq, offset, bytes, verified } => {
+                if let Some(damage) = break_before.take() {
                     assert_eq!(damage.offset, *offset, "a break is told before another record");
                 }
                 assert_eq!(frame::verify(bytes), verified.then_some(*seq), "verified means verified");
@@ -56,7 +56,7 @@ fn every_byte_is_accounted_for(file: &[u8], reading: &Reading) {
             }
         }
     }
-    assert!(told.is_none(), "a break is told before no record");
+    assert!(break_before.is_none(), "a break is told before no record");
     if let LogEnd::Torn(torn) = reading.end {
         assert!(torn.length > 0 && torn.lines > 0, "{torn:?}");
         at = step_over(file, at, torn.offset, torn.length);
@@ -77,31 +77,31 @@ fn step_over(file: &[u8], at: u64, offset: u64, length: u64) -> u64 {
 /// Backwards: the same entries with the same numbers, and the same damaged places.
 fn backwards_is_the_same(scene: &Scene, reading: &Reading) {
     let back = scene.read_back().expect("read forwards, refused backwards");
-    let mut backwards: Vec<Seen> = back.iter().rev().filter(|item| item.is_entry()).cloned().collect();
-    let mut forwards: Vec<Seen> = reading.entries().into_iter().cloned().collect();
+    let mut backwards: Vec<ReadItem> = back.iter().rev().filter(|item| item.is_entry()).cloned().collect();
+    let mut forwards: Vec<ReadItem> = reading.entries().into_iter().cloned().collect();
     if !reading.damage().is_empty() {
         (backwards, forwards) = (without_guesses(&backwards), without_guesses(&forwards));
     }
     assert_eq!(backwards, forwards, "backwards gives other entries than forwards");
     let place = |d: &Damage| (d.offset, d.length, d.lines, d.reason);
     let forwards: Vec<_> = reading.damage().iter().filter(|d| d.lines > 0).map(place).collect();
-    let damage = |item: &Seen| match item {
-        Seen::Damage(damage) => Some(place(damage)),
-        Seen::Entry { .. } => None,
+    let damage = |item: &ReadItem| match item {
+        ReadItem::Damage(damage) => Some(place(damage)),
+        ReadItem::Entry { .. } => None,
     };
     let backwards: Vec<_> = back.iter().rev().filter_map(damage).collect();
     assert_eq!(backwards, forwards, "backwards names other damage than forwards");
 }
 
 /// The items without the numbers that depend on where reading began.
-fn without_guesses(items: &[Seen]) -> Vec<Seen> {
-    let sure = |item: &Seen| match item {
-        Seen::Damage(damage) if damage.lines == 0 => None,
-        Seen::Damage(damage) => Some(Seen::Damage(Damage { seq: 0, ..*damage })),
-        Seen::Entry { offset, bytes, verified: false, .. } => {
-            Some(Seen::Entry { seq: 0, offset: *offset, bytes: bytes.clone(), verified: false })
+fn without_guesses(items: &[ReadItem]) -> Vec<ReadItem> {
+    let sure = |item: &ReadItem| match item {
+        ReadItem::Damage(damage) if damage.lines == 0 => None,
+        ReadItem::Damage(damage) => Some(ReadItem::Damage(Damage { seq: 0, ..*damage })),
+        ReadItem::Entry { offset, bytes, verified: false, .. } => {
+            Some(ReadItem::Entry { seq: 0, offset: *offset, bytes: bytes.clone(), verified: false })
         }
-        entry @ Seen::Entry { .. } => Some(entry.clone()),
+        entry @ ReadItem::Entry { .. } => Some(entry.clone()),
     };
     items.iter().filter_map(sure).collect()
 }
@@ -116,7 +116,7 @@ fn tails_are_the_same(scene: &Scene, file: &[u8], reading: &Reading) {
     let odd = |bytes: &[u8]| bytes.len() % 2 == 1;
     let kinds: [(&str, &dyn Fn(&[u8]) -> bool); 2] = [("all", &all), ("odd", &odd)];
     for (name, wanted) in kinds {
-        let is_wanted = |item: &Seen| matches!(item, Seen::Entry { bytes, .. } if wanted(bytes));
+        let is_wanted = |item: &ReadItem| matches!(item, ReadItem::Entry { bytes, .. } if wanted(bytes));
         let places: Vec<usize> = (0..reading.items.len()).filter(|n| is_wanted(&reading.items[*n])).collect();
         let mut counts = vec![0, 1, 2, places.len() / 2, places.len(), places.len() + 1];
         counts.sort_unstable();
@@ -211,7 +211,7 @@ pub fn of_writing(file: &[u8]) {
 
 /// Whether the first thing that can be read is a header which this version must not write under.
 fn begins_with_a_newer_header(reading: &Reading) -> bool {
-    let Some(Seen::Entry { seq: 0, bytes, verified: true, .. }) = reading.entries().first() else {
+    let Some(ReadItem::Entry { seq: 0, bytes, verified: true, .. }) = reading.entries().first() else {
         return false;
     };
     let Some(rest) = frame::body_of(bytes).strip_prefix(br#""meta":{"format":"#) else { return false };
@@ -255,13 +255,13 @@ fn one_more(scene: &Scene, log: &mut Log, ready: &Reading) -> bool {
     assert_eq!(after.next_seq, Some(seq + 1));
 
     let mut entries = after.entries();
-    let Some(Seen::Entry { seq: last, offset, bytes: line, verified: true }) = entries.pop() else {
+    let Some(ReadItem::Entry { seq: last, offset, bytes: line, verified: true }) = entries.pop() else {
         panic!("the new record is not the last entry");
     };
     assert_eq!((*last, *offset), (receipt.seq, receipt.offset), "the receipt speaks of another record");
     assert!(line.windows(8).any(|w| w == b"one more"), "the last entry is another record");
     // A file that was never born, empty or blank, gets its header with the first record.
-    if ready.entries().is_empty() && matches!(entries.as_slice(), [Seen::Entry { seq: 0, .. }]) {
+    if ready.entries().is_empty() && matches!(entries.as_slice(), [ReadItem::Entry { seq: 0, .. }]) {
         entries.pop();
     }
     assert!(!opened.is_empty() || after.entries().len() == 2, "there is no header");
@@ -282,10 +282,10 @@ fn one_more(scene: &Scene, log: &mut Log, ready: &Reading) -> bool {
     assert_eq!(now, then, "an append changed what is damaged");
 
     let seen = Reading::of(follower, bytes.len()).expect("no faults");
-    let place_only = |item: &Seen| match item {
+    let place_only = |item: &ReadItem| match item {
         // A file in which nothing can be read becomes ours with our record, and its numbers then begin with 0.
-        Seen::Damage(damage) => Seen::Damage(Damage { seq: 0, ..*damage }),
-        entry @ Seen::Entry { .. } => entry.clone(),
+        ReadItem::Damage(damage) => ReadItem::Damage(Damage { seq: 0, ..*damage }),
+        entry @ ReadItem::Entry { .. } => entry.clone(),
     };
     let [seen, fresh] = [&seen.items, &after.items[ready.items.len()..]]
         .map(|items| items.iter().map(place_only).collect::<Vec<_>>());
@@ -319,7 +319,7 @@ fn repair_is_final(scene: &Scene) {
     assert_eq!(report.tail, TailState::Clean);
     let named: Vec<Damage> = report.damage.iter().map(|found| found.damage).collect();
     assert_eq!(named, before.damage(), "verify names other damage than a reader");
-    let is_header = |entry: &&Seen| matches!(entry, Seen::Entry { seq: 0, verified: true, .. });
+    let is_header = |entry: &&ReadItem| matches!(entry, ReadItem::Entry { seq: 0, verified: true, .. });
     let records = before.entries().iter().filter(|entry| !is_header(entry)).count();
     assert_eq!(report.records, records as u64, "verify counts other records than a reader");
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use manent_log::fs::Disk;
-use manent_log::{Body, Damage, LogEnd, Entry, LogItem, Options, Reader, ReverseReader};
+use manent_log::{Body, Damage, Entry, LogEnd, LogItem, Options, Reader, ReverseReader};
 use manent_sim::SimDisk;
 
 pub const LOG: &str = "/store/log.jsonl";
@@ -41,12 +41,12 @@ impl Scene {
     }
 
     /// Reads backward, newest first; nothing if the file is refused as a whole.
-    pub fn read_back(&self) -> Option<Vec<Seen>> {
+    pub fn read_back(&self) -> Option<Vec<ReadItem>> {
         let file = self.disk.open(Path::new(LOG), manent_log::fs::Access::Read).ok()?;
         let mut reader = ReverseReader::new(&*file, Path::new(LOG)).ok()?;
         let (mut seen, len) = (Vec::new(), self.bytes().len());
         while let Some(item) = reader.next().ok()? {
-            seen.push(Seen::of(item));
+            seen.push(ReadItem::of(item));
             assert!(seen.len() <= len * 2 + 8, "the reverse reader does not end");
         }
         Some(seen)
@@ -55,36 +55,36 @@ impl Scene {
 
 /// One item of a reader, with its bytes copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Seen {
+pub enum ReadItem {
     Entry { seq: u64, offset: u64, bytes: Vec<u8>, verified: bool },
     Damage(Damage),
 }
 
-impl Seen {
-    fn of(item: LogItem<'_>) -> Seen {
+impl ReadItem {
+    fn of(item: LogItem<'_>) -> ReadItem {
         match item {
-            LogItem::Damage(damage) => Seen::Damage(damage),
+            LogItem::Damage(damage) => ReadItem::Damage(damage),
             LogItem::Entry(Entry { seq, offset, bytes, verified }) => {
-                Seen::Entry { seq, offset, bytes: bytes.to_vec(), verified }
+                ReadItem::Entry { seq, offset, bytes: bytes.to_vec(), verified }
             }
         }
     }
 
     pub fn is_entry(&self) -> bool {
-        matches!(self, Seen::Entry { .. })
+        matches!(self, ReadItem::Entry { .. })
     }
 
     pub fn seq(&self) -> u64 {
         match self {
-            Seen::Entry { seq, .. } => *seq,
-            Seen::Damage(damage) => damage.seq,
+            ReadItem::Entry { seq, .. } => *seq,
+            ReadItem::Damage(damage) => damage.seq,
         }
     }
 
     pub fn offset(&self) -> u64 {
         match self {
-            Seen::Entry { offset, .. } => *offset,
-            Seen::Damage(damage) => damage.offset,
+            ReadItem::Entry { offset, .. } => *offset,
+            ReadItem::Damage(damage) => damage.offset,
         }
     }
 }
@@ -92,7 +92,7 @@ impl Seen {
 /// Everything a forward reader gave, and what it said at the end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
-    pub items: Vec<Seen>,
+    pub items: Vec<ReadItem>,
     pub end: LogEnd,
     pub next_seq: Option<u64>,
 }
@@ -103,7 +103,7 @@ impl Reading {
         let mut items = Vec::new();
         loop {
             match reader.next() {
-                Ok(Some(item)) => items.push(Seen::of(item)),
+                Ok(Some(item)) => items.push(ReadItem::of(item)),
                 Ok(None) => break,
                 Err(_) if items.is_empty() => return None,
                 Err(e) => panic!("a reader failed in the middle of a file on a disk without faults: {e}"),
@@ -118,14 +118,14 @@ impl Reading {
         Some(reading)
     }
 
-    pub fn entries(&self) -> Vec<&Seen> {
+    pub fn entries(&self) -> Vec<&ReadItem> {
         self.items.iter().filter(|item| item.is_entry()).collect()
     }
 
     pub fn damage(&self) -> Vec<Damage> {
-        let damage = |item: &Seen| match item {
-            Seen::Damage(damage) => Some(*damage),
-            Seen::Entry { .. } => None,
+        let damage = |item: &ReadItem| match item {
+            ReadItem::Damage(damage) => Some(*damage),
+            ReadItem::Entry { .. } => None,
         };
         self.items.iter().filter_map(damage).collect()
     }

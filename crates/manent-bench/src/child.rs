@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::{field, kibibytes};
 use crate::measure::median;
-use crate::session::Made;
-use crate::{Result, peers, remembered, runs};
+use crate::session::BenchSession;
+use crate::{Result, memory, peers, runs};
 
 /// The task of a child process.
 #[derive(Debug, Clone)]
@@ -65,19 +65,19 @@ pub(crate) struct Outcome {
 }
 
 impl Task {
-    pub(crate) fn load(made: &Made) -> Task {
+    pub(crate) fn load(made: &BenchSession) -> Task {
         Task::Load { home: made.home.clone(), key: made.key.to_string() }
     }
 
-    pub(crate) fn stream(made: &Made) -> Task {
+    pub(crate) fn stream(made: &BenchSession) -> Task {
         Task::Stream { home: made.home.clone(), key: made.key.to_string() }
     }
 
-    pub(crate) fn tail(made: &Made) -> Task {
+    pub(crate) fn tail(made: &BenchSession) -> Task {
         Task::Tail { home: made.home.clone(), key: made.key.to_string() }
     }
 
-    pub(crate) fn open(made: &Made) -> Task {
+    pub(crate) fn open(made: &BenchSession) -> Task {
         Task::Open { home: made.home.clone(), key: made.key.to_string() }
     }
 
@@ -148,8 +148,8 @@ pub(crate) fn run(task: &Task) -> Result<()> {
         }
         Task::Stream { home, key } => once(|| stream(home, key)),
         Task::Reindex { home } => once(|| reindex(home)),
-        Task::Remember { home } => once(|| remembered::load(home)),
-        Task::HoldMemory { home } => once(|| remembered::hold(home)),
+        Task::Remember { home } => once(|| memory::load(home)),
+        Task::HoldMemory { home } => once(|| memory::hold(home)),
         Task::Retro { home } => once(|| runs::retro(home)),
         Task::Train { home } => once(|| runs::train(home)),
         Task::BareRuns { home } => once(|| runs::bare(home)),
@@ -171,9 +171,9 @@ pub(crate) fn run(task: &Task) -> Result<()> {
 }
 
 /// The number of turns, and of bytes of text: proof that both sides read the same.
-pub(crate) type Seen = (u64, u64);
+pub(crate) type TextCount = (u64, u64);
 
-fn once(work: impl FnOnce() -> Result<Seen>) -> Result<Outcome> {
+fn once(work: impl FnOnce() -> Result<TextCount>) -> Result<Outcome> {
     let before_bytes = resident("VmRSS");
     let start = Instant::now();
     let (turns, text_bytes) = work()?;
@@ -182,7 +182,7 @@ fn once(work: impl FnOnce() -> Result<Seen>) -> Result<Outcome> {
     Ok(Outcome { first_us, again_us: first_us, walk_us: 0.0, before_bytes, peak_bytes, turns, text_bytes })
 }
 
-fn repeated(mut work: impl FnMut() -> Result<Seen>) -> Result<Outcome> {
+fn repeated(mut work: impl FnMut() -> Result<TextCount>) -> Result<Outcome> {
     let mut outcome = once(&mut work)?;
     let again = (0..REPEATS).map(|_| once(&mut work).map(|o| o.first_us)).collect::<Result<Vec<f64>>>()?;
     outcome.again_us = median(again);
@@ -190,7 +190,7 @@ fn repeated(mut work: impl FnMut() -> Result<Seen>) -> Result<Outcome> {
 }
 
 /// A load, and then a walk over what was loaded. Nothing is freed: the process ends anyway.
-fn loaded<T>(load: impl FnOnce() -> Result<T>, walk: impl Fn(&T) -> Seen) -> Result<Outcome> {
+fn loaded<T>(load: impl FnOnce() -> Result<T>, walk: impl Fn(&T) -> TextCount) -> Result<Outcome> {
     let mut all = None;
     let mut outcome = once(|| {
         all = Some(load()?);
@@ -205,7 +205,7 @@ fn loaded<T>(load: impl FnOnce() -> Result<T>, walk: impl Fn(&T) -> Seen) -> Res
 }
 
 /// Reads every byte of every text, as whoever sends it to a model would.
-fn walk<'a>(texts: impl Iterator<Item = &'a str>) -> Seen {
+fn walk<'a>(texts: impl Iterator<Item = &'a str>) -> TextCount {
     let mut sum = 0;
     let seen = texts.fold((0, 0), |(turns, bytes), text| {
         sum = text.bytes().fold(sum, |sum, byte| sum ^ byte);
@@ -219,7 +219,7 @@ fn load(home: &Path, key: &str) -> Result<Transcript> {
     Ok(Store::open(home)?.load(&SessionKey::new(key)?)?)
 }
 
-fn stream(home: &Path, key: &str) -> Result<Seen> {
+fn stream(home: &Path, key: &str) -> Result<TextCount> {
     let mut reader = Store::open(home)?.stream(&SessionKey::new(key)?, Start::First)?;
     let (mut turns, mut bytes, mut last) = (0, 0, 0);
     while let Some(item) = reader.next()? {
@@ -237,13 +237,13 @@ fn stream(home: &Path, key: &str) -> Result<Seen> {
     Ok((turns, bytes))
 }
 
-fn reindex(home: &Path) -> Result<Seen> {
+fn reindex(home: &Path) -> Result<TextCount> {
     let made = Store::open(home)?.reindex(&mut |_, _| {})?;
     Ok((made.turns, made.log_bytes))
 }
 
 /// Reads what [`TAIL`] began to its end.
-pub(crate) fn tail(mut reader: Reader) -> Result<Seen> {
+pub(crate) fn tail(mut reader: Reader) -> Result<TextCount> {
     let (mut turns, mut bytes) = (0, 0);
     while let Some(item) = reader.next()? {
         let LogItem::Entry(entry) = item else { return Err("the session is damaged".into()) };
@@ -257,7 +257,7 @@ pub(crate) fn tail(mut reader: Reader) -> Result<Seen> {
     Ok((turns, bytes))
 }
 
-fn open(store: &Store, key: &SessionKey) -> Result<Seen> {
+fn open(store: &Store, key: &SessionKey) -> Result<TextCount> {
     let session = store.existing_session(key)?;
     Ok((session.id().len() as u64, 0))
 }

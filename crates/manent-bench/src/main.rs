@@ -11,10 +11,10 @@
 //! | `load.rs`, `tail.rs`, `huge.rs` | what it costs to read |
 //! | `archive.rs`, `fork.rs` | what it costs to put a session away, and to branch off one |
 //! | `search.rs`, `catalogue.rs` | what it costs to find a turn, and to list the sessions |
-//! | `remembered.rs`, `seen.rs` | what it costs to remember, and to make what a model sees |
-//! | `chatting.rs` | a chat: its start, and what a turn takes besides the model |
+//! | `memory.rs`, `context.rs` | what it costs to remember, and to make what a model sees |
+//! | `chat.rs` | a chat: its start, and what a turn takes besides the model |
 //! | `runs.rs` | what it costs to look back on runs of skills |
-//! | `sandboxed.rs` | what a command in the sandbox takes more in a large workspace |
+//! | `sandbox.rs` | what a command in the sandbox takes more in a large workspace |
 //! | `commands.rs` | whole programs: the `manent` command, and ripgrep |
 //! | `peers.rs` | the naive store and SQLite |
 //! | `data.rs`, `session.rs` | the text, and the session files made of it |
@@ -32,9 +32,10 @@ mod append;
 mod archive;
 mod args;
 mod catalogue;
-mod chatting;
+mod chat;
 mod child;
 mod commands;
+mod context;
 mod create;
 mod data;
 mod fork;
@@ -43,14 +44,13 @@ mod huge;
 mod load;
 mod machine;
 mod measure;
+mod memory;
 mod peers;
-mod remembered;
 mod row;
 mod runs;
 #[cfg(target_os = "linux")]
-mod sandboxed;
+mod sandbox;
 mod search;
-mod seen;
 mod session;
 mod sessions;
 mod sync;
@@ -176,12 +176,12 @@ fn run_group(bench: &Bench, group: Topic) -> Result<Vec<Row>> {
         Topic::Fork => fork::run(bench),
         Topic::Search => search::run(bench),
         Topic::Catalogue => catalogue::run(bench),
-        Topic::Memory => remembered::run(bench),
-        Topic::Context => seen::run(bench),
-        Topic::Chat => chatting::run(bench),
+        Topic::Memory => memory::run(bench),
+        Topic::Context => context::run(bench),
+        Topic::Chat => chat::run(bench),
         Topic::Runs => runs::run(bench),
         #[cfg(target_os = "linux")]
-        Topic::Sandbox => sandboxed::run(bench),
+        Topic::Sandbox => sandbox::run(bench),
         #[cfg(not(target_os = "linux"))]
         Topic::Sandbox => Ok(Vec::new()),
         Topic::Huge => huge::run(bench),

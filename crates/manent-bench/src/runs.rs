@@ -17,7 +17,7 @@ use manent_runs::dataset::{DatasetFormat, Existing, Recipe, make as make_set};
 use manent_runs::retrospective::ReportQuery;
 use manent_runs::{NewEntry, Runs};
 
-use crate::child::{Outcome, Seen, Task};
+use crate::child::{Outcome, Task, TextCount};
 use crate::measure::{interleaved, median, micros_each};
 use crate::row::{Goal, Row};
 use crate::{Bench, Effort, Result};
@@ -157,7 +157,7 @@ fn line(n: u64) -> String {
          {{\"input\":1200,\"output\":300}},\"sandbox\":\"bubblewrap\",\"duration_ms\":{}}}],\
          \"final_status\":\"{status}\",\
          \"file_path\":\"src/file{n}.rs\",\"model_used\":\"m{model}\",\"duration_ms\":{}}}\n",
-        said(n),
+        question(n),
         n / 100_000,
         n % 9000,
         n % 90_000
@@ -165,7 +165,7 @@ fn line(n: u64) -> String {
 }
 
 /// Some words, another row of them for each run: what is nearly the same twice would be left out of a data set.
-fn said(n: u64) -> String {
+fn question(n: u64) -> String {
     let mut state = n.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let word = |_| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -175,14 +175,14 @@ fn said(n: u64) -> String {
 }
 
 /// Ours: what a child does.
-pub(crate) fn retro(home: &Path) -> Result<Seen> {
+pub(crate) fn retro(home: &Path) -> Result<TextCount> {
     let question = ReportQuery { now_ms: 1_900_000_000_000, ..ReportQuery::default() };
     let report = Runs::open(&Store::open(home)?)?.retrospective(&question, &|_, _| {})?;
     Ok((report.totals.runs, report.failures.len() as u64))
 }
 
 /// Ours: a data set, of which all rows are made and most are kept.
-pub(crate) fn train(home: &Path) -> Result<Seen> {
+pub(crate) fn train(home: &Path) -> Result<TextCount> {
     let store = Store::open(home)?;
     let recipe = Recipe { summaries: true, ..Recipe::new(DatasetFormat::TrlSft) };
     let dir = home.with_extension("set");
@@ -201,7 +201,7 @@ fn files(home: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Reads every byte, and counts lines.
-pub(crate) fn bare(home: &Path) -> Result<Seen> {
+pub(crate) fn bare(home: &Path) -> Result<TextCount> {
     let (mut lines, mut bytes) = (0, 0);
     let mut block = vec![0; 1 << 20];
     for path in files(home)? {
@@ -219,7 +219,7 @@ pub(crate) fn bare(home: &Path) -> Result<Seen> {
 }
 
 /// Lines into JSON values, counted by skill.
-pub(crate) fn naive(home: &Path) -> Result<Seen> {
+pub(crate) fn naive(home: &Path) -> Result<TextCount> {
     let mut counts: HashMap<String, (u64, u64)> = HashMap::new();
     let mut bytes = 0;
     for path in files(home)? {

@@ -15,7 +15,7 @@ use crate::peers::naive_line;
 
 /// A session made for reading.
 #[derive(Debug)]
-pub(crate) struct Made {
+pub(crate) struct BenchSession {
     pub(crate) home: PathBuf,
     pub(crate) key: SessionKey,
     pub(crate) bytes: u64,
@@ -25,7 +25,7 @@ pub(crate) struct Made {
     pub(crate) foreign_bytes: u64,
 }
 
-impl Made {
+impl BenchSession {
     /// Says what the text is like, for the reader of the numbers.
     pub(crate) fn describe(&self) -> String {
         format!(
@@ -45,7 +45,7 @@ pub(crate) fn file_of(home: &Path, key: &SessionKey) -> Result<PathBuf> {
 }
 
 /// Writes a session of about `bytes`, and its twin if a path is given for one.
-pub(crate) fn make(home: &Path, name: &str, bytes: u64, twin: Option<&Path>) -> Result<Made> {
+pub(crate) fn make(home: &Path, name: &str, bytes: u64, twin: Option<&Path>) -> Result<BenchSession> {
     make_of(Turns::new(4), home, name, bytes, twin)
 }
 
@@ -56,13 +56,20 @@ pub(crate) fn make_of(
     name: &str,
     bytes: u64,
     twin: Option<&Path>,
-) -> Result<Made> {
+) -> Result<BenchSession> {
     let key = SessionKey::new(name)?;
     let mut session = Store::open(home)?.session(&key)?;
     let path = file_of(home, &key)?;
     let mut twin = twin.map(File::create).transpose()?.map(BufWriter::new);
-    let mut made =
-        Made { home: home.to_owned(), key, bytes: 0, turns: 0, text_bytes: 0, escapes: 0, foreign_bytes: 0 };
+    let mut made = BenchSession {
+        home: home.to_owned(),
+        key,
+        bytes: 0,
+        turns: 0,
+        text_bytes: 0,
+        escapes: 0,
+        foreign_bytes: 0,
+    };
     let mut bodies: Vec<Body> = Vec::with_capacity(BATCH);
     while made.bytes < bytes {
         bodies.clear();

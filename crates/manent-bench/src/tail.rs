@@ -8,7 +8,7 @@ use crate::child::Task;
 use crate::load::SESSION_BYTES;
 use crate::measure::{interleaved, median};
 use crate::row::{Goal, Row};
-use crate::session::{self, Made};
+use crate::session::{self, BenchSession};
 use crate::{Bench, Effort, Result};
 
 pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>> {
@@ -40,7 +40,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>> {
 }
 
 /// The same on a session ten times as long, and opening it next to a short one.
-fn by_length(bench: &Bench, long: &Made) -> Result<Vec<Row>> {
+fn by_length(bench: &Bench, long: &BenchSession) -> Result<Vec<Row>> {
     let short = session::make(&long.home, "short", 1_000_000, None)?;
     let longest = session::make(&long.home, "longest", 10 * SESSION_BYTES, None)?;
     let (mut first_longest, mut first_short) = (Vec::new(), Vec::new());

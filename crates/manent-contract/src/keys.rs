@@ -8,7 +8,7 @@ use serde_json::Value;
 use manent_store::{AppendOptions, Receipt, Result, SessionKey, Space, StreamPart, StreamWriter};
 
 use crate::Make;
-use crate::subject::{LONG, Subject, TS, conflict, header_body, how, keyed, said};
+use crate::subject::{LONG, Subject, TS, conflict, header_body, how, keyed, turn};
 
 /// Knows a line by each of its names, in the whole stream.
 const NAMES: KeyRule = KeyRule { name: "names", reach: Reach::Whole, keys_of: names_of };
@@ -83,7 +83,7 @@ pub fn record_with_any_key_of_another_is_appended_once(make: Make<'_>, space: Sp
     }
     let batch = [
         named(&["c"], "two"),
-        said("three"),
+        turn("three"),
         named(&["d", "a"], "known"),
         named(&["d", "c"], "known in the batch"),
         named(&[], "four"),
@@ -120,7 +120,7 @@ pub fn key_of_whole_reach_is_found_behind_any_number_of_records(make: Make<'_>, 
     let work = subject.work();
     subject.streams.prefetch_keys(&subject.at(&work), &NAMES).expect("there is no stream, and no error");
     let mut bodies = vec![named(&["a", "b"], "one")];
-    bodies.extend((0..3 * KEY_RECORDS).map(|_| said("x")));
+    bodies.extend((0..3 * KEY_RECORDS).map(|_| turn("x")));
     subject.append(&work, &bodies, Expect::Any).expect("taken, under no rule");
     subject.streams.prefetch_keys(&subject.at(&work), &NAMES).expect("read");
     assert_eq!(append(&subject, &work, &NAMES, &[named(&["b"], "known")]), [1]);
@@ -138,7 +138,7 @@ pub fn key_of_short_reach_is_found_within_it(make: Make<'_>, space: Space) {
         let name = round.to_string();
         let seq = 1 + round * RECENT as u64;
         assert_eq!(append(&subject, &work, &RECENT_NAMES, &[named(&[&name], "one")]), [seq]);
-        let fill: Vec<Body> = (1..RECENT).map(|_| said("x")).collect();
+        let fill: Vec<Body> = (1..RECENT).map(|_| turn("x")).collect();
         subject.append(&work, &fill, Expect::Any).expect("taken");
         assert_eq!(append(&subject, &work, &RECENT_NAMES, &[named(&[&name], "known")]), [seq]);
     }
@@ -151,7 +151,7 @@ pub fn find_returns_the_first_and_the_last_record_of_a_key(make: Make<'_>, space
     let mut lease = subject.lease(&work, LONG).expect("a lease for a new stream");
     assert_eq!(found(&mut *lease, &NAMES, "a", Occurrence::First), None, "nothing was written");
     assert!(lease.is_new());
-    let bodies = [named(&["a", "b"], "one"), named(&["b"], "two"), said("three"), named(&["b", "c"], "four")];
+    let bodies = [named(&["a", "b"], "one"), named(&["b"], "two"), turn("three"), named(&["b", "c"], "four")];
     let receipts = lease.append(&bodies, &how(Durability::Flush, Expect::Any)).expect("taken, under no rule");
     for (name, first, last) in [("a", 1, 1), ("b", 1, 4), ("c", 4, 4)] {
         for (which, seq) in [(Occurrence::First, first), (Occurrence::Last, last)] {
@@ -234,7 +234,7 @@ pub fn threads_with_keys_of_a_rule_record_once(make: Make<'_>, space: Space) {
                     let how = AppendOptions { keys: &NAMES, wait: LONG, ..AppendOptions::new(durability) };
                     let body = named(&[&own, &shared], &shared);
                     subject.append_with(work, &[body], how).expect("taken or known");
-                    subject.append_with(work, &[said("x")], how).expect("taken");
+                    subject.append_with(work, &[turn("x")], how).expect("taken");
                 }
             });
         }

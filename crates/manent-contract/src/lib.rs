@@ -20,20 +20,20 @@
 //! | file | about |
 //! |---|---|
 //! | `subject.rs` | helpers: making records, reading them back |
-//! | `writing.rs` | numbers, receipts, expectations, bytes |
-//! | `retrying.rs` | records with idempotency keys |
+//! | `append.rs` | numbers, receipts, expectations, bytes |
+//! | `idempotency.rs` | records with idempotency keys |
 //! | `keys.rs` | records that are known by keys of a caller's rule |
-//! | `reading.rs` | seeking, limits, the last lines; missing streams |
+//! | `read.rs` | seeking, limits, the last lines; missing streams |
 //! | `positions.rs` | records found again where they were read; `may_contain` |
-//! | `following.rs` | reading on as a stream grows, moves or goes |
-//! | `leasing.rs` | one writer at a time |
-//! | `locking.rs` | named locks and the right to move streams |
+//! | `follow.rs` | reading on as a stream grows, moves or goes |
+//! | `lease.rs` | one writer at a time |
+//! | `lock.rs` | named locks and the right to move streams |
 //! | `threads.rs` | many at once |
-//! | `listing.rs` | any text is a key; what lists find |
+//! | `list.rs` | any text is a key; what lists find |
 //! | `changes.rs` | versions and cursors |
-//! | `moving.rs` | live, archived, trash, and back |
-//! | `making.rs` | streams created as a whole, and removed |
-//! | `replacing.rs` | streams replaced as a whole |
+//! | `relocate.rs` | live, archived, trash, and back |
+//! | `create.rs` | streams created as a whole, and removed |
+//! | `replace.rs` | streams replaced as a whole |
 //! | `spaces.rs` | spaces and their keys |
 //! | `blobs.rs` | derived data |
 
@@ -45,44 +45,44 @@
     reason = "these are tests, which fail by panicking; they are public for authors of other backends"
 )]
 
+mod append;
 mod blobs;
 mod changes;
-mod following;
+mod create;
+mod follow;
+mod idempotency;
 mod keys;
-mod leasing;
-mod listing;
-mod locking;
-mod making;
-mod moving;
+mod lease;
+mod list;
+mod lock;
 mod positions;
-mod reading;
-mod replacing;
-mod retrying;
+mod read;
+mod relocate;
+mod replace;
 mod spaces;
 mod subject;
 mod threads;
-mod writing;
 
 use std::sync::Arc;
 
 use manent_store::{Space, Streams};
 
+pub use append::*;
 pub use blobs::*;
 pub use changes::*;
-pub use following::*;
+pub use create::*;
+pub use follow::*;
+pub use idempotency::*;
 pub use keys::*;
-pub use leasing::*;
-pub use listing::*;
-pub use locking::*;
-pub use making::*;
-pub use moving::*;
+pub use lease::*;
+pub use list::*;
+pub use lock::*;
 pub use positions::*;
-pub use reading::*;
-pub use replacing::*;
-pub use retrying::*;
+pub use read::*;
+pub use relocate::*;
+pub use replace::*;
 pub use spaces::*;
 pub use threads::*;
-pub use writing::*;
 
 /// Makes an empty backend, a new one each time.
 pub type Make<'a> = &'a dyn Fn() -> Arc<dyn Streams>;

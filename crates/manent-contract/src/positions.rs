@@ -4,14 +4,14 @@ use manent_log::{Expect, LogItem};
 use manent_store::{Place, Position, Seek, Selector, Space, Target};
 
 use crate::Make;
-use crate::subject::{Subject, key, note, rest_of, said};
+use crate::subject::{Subject, key, note, rest_of, turn};
 
 /// Every line is found again at its position, to the byte, in every place and form, whatever length the caller
 /// believes it to have; beyond the end there is none. The reader stays where it is.
 pub fn line_at_finds_every_line_again(make: Make<'_>, space: Space) {
     let subject = Subject::within(make, space);
     let work = subject.work();
-    let bodies: Vec<_> = (0..30).map(|n| said(&format!("{n} {}", "é\u{1f600}".repeat(n * 50)))).collect();
+    let bodies: Vec<_> = (0..30).map(|n| turn(&format!("{n} {}", "é\u{1f600}".repeat(n * 50)))).collect();
     subject.append(&work, &bodies, Expect::Any).expect("taken");
     let mut at = subject.live(&work);
     let places =
@@ -51,7 +51,7 @@ pub fn line_at_finds_every_line_again(make: Make<'_>, space: Space) {
 pub fn seek_to_position_continues_from_a_known_record(make: Make<'_>, space: Space) {
     let subject = Subject::within(make, space);
     let work = subject.work();
-    subject.append(&work, &[said("1"), note("2"), said("3")], Expect::Any).expect("taken");
+    subject.append(&work, &[turn("1"), note("2"), turn("3")], Expect::Any).expect("taken");
     let mut at = subject.live(&work);
     for to in [Place::Live, Place::Archive, Place::Trash, Place::Live] {
         if space == Space::Sessions {
@@ -77,7 +77,7 @@ pub fn seek_to_position_continues_from_a_known_record(make: Make<'_>, space: Spa
 pub fn position_of_another_stream_gives_no_false_record(make: Make<'_>) {
     let subject = Subject::new(make);
     let work = key("work");
-    let bodies: Vec<_> = (1..9).map(|n| said(&"long ".repeat(n * 7))).collect();
+    let bodies: Vec<_> = (1..9).map(|n| turn(&"long ".repeat(n * 7))).collect();
     subject.append(&work, &bodies, Expect::Any).expect("taken");
     let before = subject.all(&subject.live(&work));
     subject.relocate(&subject.live(&work), Place::Archive);
@@ -103,7 +103,7 @@ pub fn may_contain_denies_only_what_is_not_there(make: Make<'_>, space: Space) {
     let subject = Subject::within(make, space);
     let work = subject.work();
     let long = "padding ".repeat(100_000);
-    subject.append(&work, &[said("needle-1"), said(&long), said("needle-2")], Expect::Any).expect("taken");
+    subject.append(&work, &[turn("needle-1"), turn(&long), turn("needle-2")], Expect::Any).expect("taken");
     let at = subject.at(&work);
     let may_contain = |word: &str| subject.streams.may_contain(&at, word.as_bytes()).expect("looked for");
     for word in ["needle-1", "needle-2", "padding padding", "\"role\":\"user\"", "e"] {

@@ -9,7 +9,7 @@ use manent_store::{
 };
 
 use crate::Make;
-use crate::subject::{LONG, Subject, assert_not_found, assert_unsupported, header, key, records, said};
+use crate::subject::{LONG, Subject, assert_not_found, assert_unsupported, header, key, records, turn};
 
 /// Knows no stream.
 struct Nothing;
@@ -91,7 +91,7 @@ pub fn key_outside_the_fixed_ones_is_refused(make: Make<'_>, space: Space) {
     for text in others.into_iter().filter(|text| !fixed.contains(text)) {
         let other = key(text);
         let is_refused = |e: &Error| matches!(e.root(), Error::NoSuchKey { .. });
-        let refused = subject.append(&other, &[said("no")], Expect::Any).expect_err("a key that it has not");
+        let refused = subject.append(&other, &[turn("no")], Expect::Any).expect_err("a key that it has not");
         assert!(is_refused(&refused), "wanted Error::NoSuchKey, found: {refused}");
         let refused = subject.lease(&other, LONG).expect_err("a key that it has not");
         assert!(is_refused(&refused), "wanted Error::NoSuchKey, found: {refused}");
@@ -118,7 +118,7 @@ pub fn unsupported_space_is_empty_and_refused(make: Make<'_>) {
         let at = subject.at(&work);
         let how = AppendOptions { wait: LONG, ..AppendOptions::new(Durability::Flush) };
         let new = || header(&work);
-        assert_unsupported(subject.streams.append(&at, &new, &[said("no")], &how), "appending");
+        assert_unsupported(subject.streams.append(&at, &new, &[turn("no")], &how), "appending");
         assert_unsupported(subject.streams.lease(&at, IfMissing::Create(&new), LONG), "leasing");
         let parts = &mut records(&[]);
         assert_unsupported(subject.streams.create(&at, &header(&work), parts), "creating");

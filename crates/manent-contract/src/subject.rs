@@ -28,14 +28,14 @@ pub(crate) struct Subject {
 
 /// A record or a line as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct ReadLine {
     pub(crate) seq: u64,
     pub(crate) position: u64,
     pub(crate) line: String,
     pub(crate) verified: bool,
 }
 
-impl Seen {
+impl ReadLine {
     /// Returns the member `content`.
     pub(crate) fn text(&self) -> String {
         let members = members_of(&self.line).expect("a JSON object");
@@ -61,7 +61,7 @@ pub(crate) fn key(text: &str) -> SessionKey {
 }
 
 /// Makes a turn: a record with a role.
-pub(crate) fn said(text: &str) -> Body {
+pub(crate) fn turn(text: &str) -> Body {
     let mut body = Body::new();
     body.string("ts", TS).string("role", "user").string("content", text);
     body
@@ -188,7 +188,7 @@ pub(crate) fn assert_in_the_way<T>(outcome: Result<T>, wanted: Place, what: &str
 
 /// Reads the records that are there now. Lines of other programs and damage fail.
 #[track_caller]
-pub(crate) fn rest_of(reader: &mut dyn StreamReader) -> Vec<Seen> {
+pub(crate) fn rest_of(reader: &mut dyn StreamReader) -> Vec<ReadLine> {
     let all = lines_of(reader);
     for seen in &all {
         assert!(seen.verified, "the checksum of record {} was not found to hold", seen.seq);
@@ -200,14 +200,14 @@ pub(crate) fn rest_of(reader: &mut dyn StreamReader) -> Vec<Seen> {
 
 /// Reads the records and the lines of other programs that are there now. Damage fails.
 #[track_caller]
-pub(crate) fn lines_of(reader: &mut dyn StreamReader) -> Vec<Seen> {
+pub(crate) fn lines_of(reader: &mut dyn StreamReader) -> Vec<ReadLine> {
     let mut all = Vec::new();
     while let Some(item) = reader.next().expect("reading goes on") {
         match item {
             LogItem::Entry(entry) => {
                 let line = String::from_utf8(entry.bytes.to_vec()).expect("a line of UTF-8");
                 let (seq, position) = (entry.seq, entry.offset);
-                all.push(Seen { seq, position, line, verified: entry.verified });
+                all.push(ReadLine { seq, position, line, verified: entry.verified });
             }
             LogItem::Damage(damage) => panic!("nothing was damaged, but {damage:?} was read"),
         }
@@ -216,11 +216,11 @@ pub(crate) fn lines_of(reader: &mut dyn StreamReader) -> Vec<Seen> {
     all
 }
 
-pub(crate) fn numbers(seen: &[Seen]) -> Vec<u64> {
+pub(crate) fn numbers(seen: &[ReadLine]) -> Vec<u64> {
     seen.iter().map(|seen| seen.seq).collect()
 }
 
-pub(crate) fn lines(seen: &[Seen]) -> Vec<String> {
+pub(crate) fn lines(seen: &[ReadLine]) -> Vec<String> {
     seen.iter().map(|seen| seen.line.clone()).collect()
 }
 
@@ -293,7 +293,7 @@ impl Subject {
     /// Appends a turn.
     #[track_caller]
     pub(crate) fn say(&self, key: &SessionKey, text: &str) -> Receipt {
-        let receipts = self.append(key, &[said(text)], Expect::Any).expect("the record is taken");
+        let receipts = self.append(key, &[turn(text)], Expect::Any).expect("the record is taken");
         assert_eq!(receipts.len(), 1, "one receipt for one record");
         receipts[0].clone()
     }
@@ -371,7 +371,7 @@ impl Subject {
     }
 
     #[track_caller]
-    pub(crate) fn read(&self, at: &StreamId, seek: Seek<'_>, until: Option<u64>) -> Vec<Seen> {
+    pub(crate) fn read(&self, at: &StreamId, seek: Seek<'_>, until: Option<u64>) -> Vec<ReadLine> {
         let mut reader = self.open(at, seek);
         if let Some(until) = until {
             reader.end_at(until);
@@ -381,7 +381,7 @@ impl Subject {
 
     /// Reads all of a stream, the header first.
     #[track_caller]
-    pub(crate) fn all(&self, at: &StreamId) -> Vec<Seen> {
+    pub(crate) fn all(&self, at: &StreamId) -> Vec<ReadLine> {
         let all = self.read(at, Seek::First, None);
         assert_eq!(all.first().map(|seen| seen.seq), Some(0), "a stream begins with its header");
         all
@@ -389,7 +389,7 @@ impl Subject {
 
     /// Reads all of a stream that may hold lines of other programs.
     #[track_caller]
-    pub(crate) fn all_lines(&self, at: &StreamId) -> Vec<Seen> {
+    pub(crate) fn all_lines(&self, at: &StreamId) -> Vec<ReadLine> {
         lines_of(&mut *self.open(at, Seek::First))
     }
 
@@ -400,7 +400,7 @@ impl Subject {
         let first = records.first().map_or(1, |seen| seen.seq);
         let wanted: Vec<u64> = (first..first + records.len() as u64).collect();
         assert_eq!(numbers(records), wanted, "numbers without a gap");
-        records.iter().map(Seen::text).collect()
+        records.iter().map(ReadLine::text).collect()
     }
 
     /// Reads the texts of the live stream of a key.

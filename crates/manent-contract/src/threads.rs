@@ -10,7 +10,7 @@ use manent_log::{Durability, Expect};
 use manent_store::{AppendOptions, Place, Seek, Selector, SessionKey, Space};
 
 use crate::Make;
-use crate::subject::{LONG, Subject, conflict, rest_of, said};
+use crate::subject::{LONG, Subject, conflict, rest_of, turn};
 
 const THREADS: usize = 8;
 const RECORDS: usize = 25;
@@ -27,7 +27,7 @@ fn all_at_once(subject: &Subject, keys: &[SessionKey]) {
                 for n in 0..RECORDS {
                     let key = &keys[(writer + n) % keys.len()];
                     let text = format!("{writer}/{n}");
-                    let bodies = if n % 10 == 9 { vec![said(&text), said(&text)] } else { vec![said(&text)] };
+                    let bodies = if n % 10 == 9 { vec![turn(&text), turn(&text)] } else { vec![turn(&text)] };
                     let taken = subject.append_with(key, &bodies, terms).expect("taken");
                     assert_eq!(taken.len(), bodies.len(), "a receipt for each record");
                     let taken = taken.into_iter().map(|receipt| ((key.clone(), receipt.seq), text.clone()));
@@ -80,7 +80,7 @@ pub fn threads_expecting_one_number_get_it_once(make: Make<'_>, space: Space) {
         let (won, lost) = (AtomicU64::new(0), AtomicU64::new(0));
         thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| match subject.append(&work, &[said("mine")], Expect::Seq(seq)) {
+                scope.spawn(|| match subject.append(&work, &[turn("mine")], Expect::Seq(seq)) {
                     Ok(taken) => {
                         assert_eq!(taken[0].seq, seq);
                         won.fetch_add(1, Ordering::SeqCst);

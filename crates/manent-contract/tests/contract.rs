@@ -128,20 +128,20 @@ fn every_check_is_on_the_list() {
     let listed: Vec<&str> = listed.into_iter().chain(of_blobs).collect();
     let sources = [
         include_str!("../src/blobs.rs"),
-        include_str!("../src/writing.rs"),
-        include_str!("../src/retrying.rs"),
+        include_str!("../src/append.rs"),
+        include_str!("../src/idempotency.rs"),
         include_str!("../src/keys.rs"),
-        include_str!("../src/reading.rs"),
+        include_str!("../src/read.rs"),
         include_str!("../src/positions.rs"),
-        include_str!("../src/following.rs"),
-        include_str!("../src/leasing.rs"),
-        include_str!("../src/locking.rs"),
+        include_str!("../src/follow.rs"),
+        include_str!("../src/lease.rs"),
+        include_str!("../src/lock.rs"),
         include_str!("../src/threads.rs"),
-        include_str!("../src/listing.rs"),
+        include_str!("../src/list.rs"),
         include_str!("../src/changes.rs"),
-        include_str!("../src/moving.rs"),
-        include_str!("../src/making.rs"),
-        include_str!("../src/replacing.rs"),
+        include_str!("../src/relocate.rs"),
+        include_str!("../src/create.rs"),
+        include_str!("../src/replace.rs"),
         include_str!("../src/spaces.rs"),
     ];
     let names = sources.iter().flat_map(|source| source.lines()).filter_map(|line| {
@@ -248,7 +248,7 @@ mod other_programs {
             assert_eq!(files.list(&filter).unwrap(), []);
             let target = Target::Name { space, place: Place::Live, name: "memory.jsonl" };
             assert!(files.open(target).unwrap_err().is_not_found());
-            let changes = files.changes(space, &Known::default(), &Cursor::default()).unwrap();
+            let changes = files.changes(space, &ChangeTracker::default(), &Cursor::default()).unwrap();
             assert_eq!(changes.streams, []);
         }
         let sessions = manent_store::StreamFilter::sessions(Place::Live, Selector::All);
@@ -275,12 +275,12 @@ mod other_programs {
     }
 
     #[derive(Default)]
-    struct Known {
+    struct ChangeTracker {
         versions: BTreeMap<(Place, String), Version>,
         cursor: Cursor,
     }
 
-    impl KnownStreams for Known {
+    impl KnownStreams for ChangeTracker {
         fn each(&self, take: &mut dyn FnMut(Place, &str, Version)) {
             self.versions.iter().for_each(|((place, name), version)| take(*place, name, *version));
         }
@@ -290,22 +290,22 @@ mod other_programs {
         }
     }
 
-    impl Known {
+    impl ChangeTracker {
         /// Returns whether a live file is there, if the next answer tells of it.
-        fn told(&mut self, files: &Files, name: &str) -> Option<bool> {
+        fn poll_file(&mut self, files: &Files, name: &str) -> Option<bool> {
             let Changes { streams, cursor, .. } = files.changes(Space::Sessions, self, &self.cursor).unwrap();
             self.cursor = cursor;
-            let mut told = None;
+            let mut is_there = None;
             for change in streams {
                 if (change.place, change.name.as_str()) == (Place::Live, name) {
-                    told = Some(change.kind != ChangeKind::Gone);
+                    is_there = Some(change.kind != ChangeKind::Gone);
                 }
                 match change.kind.state() {
                     Some(seen) => self.versions.insert((change.place, change.name), seen.version),
                     None => self.versions.remove(&(change.place, change.name)),
                 };
             }
-            told
+            is_there
         }
     }
 
@@ -317,26 +317,29 @@ mod other_programs {
         let other = Files::open(dir.path()).unwrap();
         say(&other, &work, "1");
         let files = Files::open(dir.path()).unwrap();
-        let mut known = Known::default();
+        let mut tracker = ChangeTracker::default();
         let sessions = dir.path().join("sessions");
-        assert_eq!(known.told(&files, "work.jsonl"), Some(true), "the first look");
-        known.told(&files, "work.jsonl");
+        assert_eq!(tracker.poll_file(&files, "work.jsonl"), Some(true), "the first look");
+        tracker.poll_file(&files, "work.jsonl");
         say(&other, &work, "2");
-        assert_eq!(known.told(&files, "work.jsonl"), Some(true), "an append");
+        assert_eq!(tracker.poll_file(&files, "work.jsonl"), Some(true), "an append");
         let foreign = sessions.join("foreign.jsonl");
         std::fs::write(&foreign, LINE).unwrap();
-        assert_eq!(known.told(&files, "foreign.jsonl"), Some(true), "a file of another program");
+        assert_eq!(tracker.poll_file(&files, "foreign.jsonl"), Some(true), "a file of another program");
         write(&foreign);
-        assert_eq!(known.told(&files, "foreign.jsonl"), Some(true), "appended to");
+        assert_eq!(tracker.poll_file(&files, "foreign.jsonl"), Some(true), "appended to");
         std::fs::OpenOptions::new().write(true).open(&foreign).unwrap().set_len(3).unwrap();
-        assert_eq!(known.told(&files, "foreign.jsonl"), Some(true), "cut");
+        assert_eq!(tracker.poll_file(&files, "foreign.jsonl"), Some(true), "cut");
         std::fs::rename(&foreign, sessions.join("other.jsonl")).unwrap();
-        assert_eq!(known.told(&files, "other.jsonl"), Some(true), "renamed");
-        assert!(!known.versions.contains_key(&(Place::Live, "foreign.jsonl".into())), "its old name is gone");
+        assert_eq!(tracker.poll_file(&files, "other.jsonl"), Some(true), "renamed");
+        assert!(
+            !tracker.versions.contains_key(&(Place::Live, "foreign.jsonl".into())),
+            "its old name is gone"
+        );
         std::fs::remove_file(sessions.join("other.jsonl")).unwrap();
-        assert_eq!(known.told(&files, "other.jsonl"), Some(false), "removed");
+        assert_eq!(tracker.poll_file(&files, "other.jsonl"), Some(false), "removed");
         other.relocate(&StreamId::live(&work), Place::Archive, Duration::ZERO).unwrap();
-        assert_eq!(known.told(&files, "work.jsonl"), Some(false), "archived");
-        assert_eq!(known.versions.keys().map(|(place, _)| *place).collect::<Vec<_>>(), [Place::Archive]);
+        assert_eq!(tracker.poll_file(&files, "work.jsonl"), Some(false), "archived");
+        assert_eq!(tracker.versions.keys().map(|(place, _)| *place).collect::<Vec<_>>(), [Place::Archive]);
     }
 }

@@ -63,8 +63,8 @@ fn segment_bytes(reads: &[Read]) -> Vec<u8> {
     for read in reads {
         builder.begin_run(read.session, read.echo);
         for turn in &read.turns {
-            let said = TurnInfo { role: &turn.role, second: turn.second, record: turn.record };
-            builder.add(said, &turn.text);
+            let info = TurnInfo { role: &turn.role, second: turn.second, record: turn.record };
+            builder.add(info, &turn.text);
         }
     }
     builder.finish()

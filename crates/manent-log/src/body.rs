@@ -178,7 +178,7 @@ impl Body {
     }
 }
 
-/// Gives the idempotency key of a record, whose line this is.
+/// Returns the idempotency key of the record in a line.
 pub fn idempotency_key(line: &[u8]) -> Option<String> {
     // Most records have none, and a writer of ours does not escape the name. Inside a string its quotes are escaped.
     memchr::memmem::find(line, b"\"idempotency_key\"")?;

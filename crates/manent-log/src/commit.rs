@@ -6,7 +6,7 @@
 //! There is no second journal: what is acknowledged is in the file itself.
 //!
 //! A leader that panics ends its batch: a guard gives everyone in it an error, so that nobody waits for a thread that
-//! is gone, and the target is told before anybody uses it again.
+//! is gone, and [`Commit::abandon`] is called on the target before anybody uses it again.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -143,7 +143,7 @@ impl<T: Commit> GroupCommit<T> {
         batch.receipt(place)
     }
 
-    /// The target for oneself. One whose last user panicked is told before.
+    /// Locks the target. If its last user panicked, [`Commit::abandon`] is called first.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.target.lock().unwrap_or_else(|poisoned| {
             let mut target = poisoned.into_inner();
@@ -153,7 +153,7 @@ impl<T: Commit> GroupCommit<T> {
         })
     }
 
-    /// Gives the target back.
+    /// Returns the target.
     pub fn into_inner(self) -> T {
         let panicked = self.target.is_poisoned();
         let mut target = self.target.into_inner().unwrap_or_else(PoisonError::into_inner);

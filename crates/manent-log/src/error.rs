@@ -1,4 +1,4 @@
-//! What can go wrong, in words a person can act on: what happened, where, and what to do next.
+//! Errors of a log: what happened, where, and what to do next.
 //!
 //! No text here ever holds the content of a record: a damaged line may be a secret.
 
@@ -129,7 +129,7 @@ pub enum Error {
         /// The length now.
         now: u64,
     },
-    /// The handle came here through fork(2).
+    /// The handle was inherited through fork(2).
     #[error("{} was opened by process {opener}; open it again in this process", path.display())]
     OtherProcess {
         /// The log.

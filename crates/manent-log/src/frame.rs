@@ -7,6 +7,7 @@
 //!
 //! This file does not read, does not number lines and does not know what a record means.
 
+use std::io::Write as _;
 use std::ops::Range;
 
 use memchr::memmem;
@@ -19,7 +20,7 @@ pub const RECORD_BYTES_MAX: usize = 64 << 20;
 /// The largest sequence number: the largest integer that every JSON reader keeps exactly.
 pub const SEQ_MAX: u64 = (1 << 53) - 1;
 
-/// Whose file a line stands in. Decided once for a whole file, by its first readable line.
+/// The owner of a file: us or another program. Decided once for a whole file, by its first readable line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
     /// Ours from the first line: a record verifies, and the file does not begin with another program's line.
@@ -158,7 +159,7 @@ pub fn classify(line: &[u8], kind: FileKind) -> Class {
     if damaged { Class::Damaged(DamageReason::HalfMarked) } else { Class::Foreign }
 }
 
-/// The number of a line that is a valid record, or nothing.
+/// Returns the number of a line that is a valid record, or `None`.
 ///
 /// Valid means: begins with `{"seq":` and a decimal number without leading zeros, at most [`SEQ_MAX`], then a comma;
 /// ends with the eighteen bytes `,"crc":"xxxxxxxx"}`; and the crc is that of all bytes before those eighteen.
@@ -197,7 +198,8 @@ pub(crate) fn encode(out: &mut Vec<u8>, seq: u64, body: &[u8]) {
     debug_assert!(!body.contains(&b'\n'), "a body is one line");
     let start = out.len();
     out.extend_from_slice(HEAD);
-    push_decimal(out, seq);
+    // A vector takes all that is written to it.
+    let _ = write!(out, "{seq}");
     if !body.is_empty() {
         out.push(b',');
         out.extend_from_slice(body);
@@ -342,20 +344,6 @@ fn hex_of(crc: u32) -> [u8; 8] {
     digits = (digits | digits << 4) & 0x0F0F_0F0F_0F0F_0F0F;
     let letters = ((digits + 0x0606_0606_0606_0606) >> 4) & 0x0101_0101_0101_0101;
     (digits + 0x3030_3030_3030_3030 + letters * u64::from(b'a' - b'0' - 10)).to_be_bytes()
-}
-
-fn push_decimal(out: &mut Vec<u8>, mut n: u64) {
-    let mut digits = [0_u8; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (n % 10) as u8;
-        n /= 10;
-        if n == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
 }
 
 const HEAD: &[u8] = br#"{"seq":"#;

@@ -1,4 +1,4 @@
-//! The only door to the file system.
+//! The interface to the file system, which nothing else in the engine touches.
 //!
 //! Everything the engine does to a disk is a method of [`Disk`] or [`DiskFile`]: some twenty operations, each close
 //! to one system call, none of them clever. The real implementation is [`RealDisk`]; `manent-sim` implements the
@@ -130,7 +130,7 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     fn is_own(&self, owner: u32) -> bool;
     /// The names in a directory, in no order.
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>>;
-    /// Looks at many names in a directory, as [`Disk::inspect`] does; nothing for one that is not there.
+    /// Looks at many names in a directory, as [`Disk::inspect`] does; `None` for one that is not there.
     fn look(&self, dir: &Path, names: &[&str]) -> io::Result<Vec<Option<PathInfo>>> {
         let look = |name: &&str| match self.inspect(&dir.join(name)) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -138,7 +138,7 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
         };
         names.iter().map(look).collect()
     }
-    /// Begins to watch directories for changes; nothing where the system does not tell of them.
+    /// Begins to watch directories for changes; `None` where the system does not report them.
     fn watch(&self, _dirs: &[&Path]) -> io::Result<Option<Box<dyn Watch>>> {
         Ok(None)
     }

@@ -12,7 +12,7 @@
 //!
 //! | file | about |
 //! |---|---|
-//! | `log.rs` | the story of a write; letting others write in between |
+//! | `log.rs` | opening, appending, closing; letting others write in between |
 //! | `keys.rs` | keys under which records are known: rules, an index, what is written of an append |
 //! | `log/keys.rs` | appending by keys; writing again what a failed sync may have lost |
 //! | `frame.rs` | a record and its bytes: the validity rule, `classify` |
@@ -27,8 +27,8 @@
 //! | `lock.rs` | the writer's lease |
 //! | `file_lock.rs` | locks on files and directories, of which the lease is one |
 //! | `atomic_file.rs` | files that are replaced as a whole |
-//! | `fs.rs`, `fs/real.rs` | the only door to the file system; this machine behind it |
-//! | `error.rs` | what can go wrong, in words |
+//! | `fs.rs`, `fs/real.rs` | the interface to the file system; the file system of this machine |
+//! | `error.rs` | [`Error`] |
 
 mod atomic_file;
 mod body;

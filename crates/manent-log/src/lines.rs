@@ -79,7 +79,7 @@ impl Lines {
         self.scanned = at;
     }
 
-    /// Reads the block before what is held. False: there is none, or too much is held already.
+    /// Reads the block before what is held. Returns false if there is none, or if too much is held already.
     pub(crate) fn fill_back(&mut self, file: &dyn DiskFile) -> io::Result<bool> {
         let page = PAGE as u64;
         let from = self.offset.saturating_sub(BACK_BLOCK_BYTES as u64) / page * page;
@@ -122,7 +122,7 @@ impl Lines {
         &self.buffer.as_slice()[range]
     }
 
-    /// The next line; nothing at the end of the file. A last line without newline is given as it stands.
+    /// Returns the next line; `None` at the end of the file. A last line without newline is returned as it stands.
     pub(crate) fn next(&mut self, file: &dyn DiskFile) -> io::Result<Option<Line>> {
         if self.ended {
             return Ok(None);
@@ -220,7 +220,7 @@ impl LinesBack {
         &self.buffer[range]
     }
 
-    /// The line before the one given last; nothing at the beginning of the file.
+    /// Returns the line before the one returned last; `None` at the beginning of the file.
     pub(crate) fn next(&mut self, file: &dyn DiskFile) -> io::Result<Option<Line>> {
         if let Some(line) = self.held_back.take() {
             return Ok(Some(line));

@@ -1,6 +1,6 @@
 //! One log, open for writing: open, recover, append, commit, close.
 //!
-//! Read from the top, this file is the story of a write. [`Log::open`] takes the lease and makes the end of the file
+//! The file follows a write from its beginning to its end. [`Log::open`] takes the lease and makes the end of the file
 //! clean; [`Log::append`] builds the lines in memory, writes them in one call, waits as long as the durability level
 //! asks, and only then gives a receipt. Whatever goes wrong in between is undone, or, where that cannot be known,
 //! ends the handle for good. Closing is dropping: nothing is buffered, so nothing can be lost by it. Between appends a
@@ -22,7 +22,7 @@ use crate::header::Header;
 use crate::keys::KeyRule;
 use crate::lock::{FileSystemTrust, Lease, MissingLog, directory_of};
 use crate::reader::{Entry, LogEnd, Reader};
-use crate::recover::{self, ReadyLog, STUB_BYTES, SetAside};
+use crate::recover::{self, AppendState, STUB_BYTES, SetAside};
 
 use keys::next_mark;
 pub use keys::{KeyedLine, LogKeys, SharedKeys};
@@ -85,23 +85,11 @@ pub enum Expect {
 pub struct Log {
     disk: Arc<dyn Disk>,
     lease: Lease,
-    kind: FileKind,
     /// The header that is still to be written, before the first record.
     header: Option<Body>,
-    header_line: Option<Vec<u8>>,
-    /// The offset of the next line, if nobody else appends.
-    len: u64,
-    /// A place from which everything can be read again, and the number there. What stands behind may be another
-    /// program's line that is not finished, or one that slipped in before our last commit.
-    settled: (u64, u64),
-    next_seq: u64,
-    newline_first: bool,
-    /// True if bytes that cannot be read stand at the end. As long as nothing readable follows them, the next writer
-    /// may find that they are torn and cut them.
-    torn_end: bool,
+    end: AppendState,
     /// True if the name of the file is known to survive power loss.
     name_is_durable: bool,
-    set_aside: Option<SetAside>,
     poison: Option<String>,
     at: LogStage,
     /// The places of records with keys, once somebody looked for one; and the id of the log that these are the keys of.
@@ -127,23 +115,17 @@ impl Log {
     pub fn open(disk: &Arc<dyn Disk>, path: &Path, options: &Options) -> Result<Log> {
         let missing = if options.header.is_some() { MissingLog::Create } else { MissingLog::Refuse };
         let lease = Lease::take(&**disk, path, missing, options.trust, options.wait)?;
-        let ready = recover::make_ready(&**disk, &lease, missing).inspect_err(|_| {
+        let mut end = recover::make_ready(&**disk, &lease, missing).inspect_err(|_| {
             lease.remove_untouched(&**disk);
         })?;
-        let header = if ready.unborn { options.header.clone() } else { None };
+        let header = if end.unborn { options.header.clone() } else { None };
+        end.next_seq = header.as_ref().map_or(end.next_seq, first_seq_of);
         Ok(Log {
             disk: disk.clone(),
             name_is_durable: options.name_is_durable && !lease.created,
             lease,
-            kind: ready.kind,
-            next_seq: header.as_ref().map_or(ready.next_seq, first_seq_of),
             header,
-            header_line: ready.header_line,
-            len: ready.len,
-            settled: ready.settled,
-            newline_first: ready.newline_first,
-            torn_end: ready.torn_end,
-            set_aside: ready.set_aside,
+            end,
             poison: None,
             at: LogStage::Rest,
             keys: SharedKeys::default(),
@@ -185,7 +167,7 @@ impl Log {
                 log.encode(&[])?;
                 return log.put_down(0, durability);
             }
-            match (durability, log.kind) {
+            match (durability, log.end.kind) {
                 (Durability::Flush, _) => Ok(()),
                 // It may be another's, whose sync of it failed or never came.
                 (_, FileKind::Native) => log.rewrite_from(0),
@@ -197,7 +179,7 @@ impl Log {
     /// Returns where the next line begins, as far as this handle knows: another program that appends without the lease
     /// is noticed at the next append.
     pub fn end_offset(&self) -> u64 {
-        self.len
+        self.end.len
     }
 
     /// Returns true if the header is still to be written: there is nothing in the file yet.
@@ -205,10 +187,10 @@ impl Log {
         self.header.is_some()
     }
 
-    /// The header that stands in the file, as opening the log, or waking it, found it. Nothing if there was
-    /// none yet, or damage before it.
+    /// Returns the header as opening the log, or waking it, found it in the file. `None` if there was none yet, or
+    /// damage before it.
     pub fn header_line(&self) -> Option<Entry<'_>> {
-        let bytes = self.header_line.as_deref()?;
+        let bytes = self.end.header_line.as_deref()?;
         Some(Entry { seq: 0, offset: 0, bytes, verified: true })
     }
 
@@ -219,10 +201,10 @@ impl Log {
 
     /// The number that the next record will get, if nobody else appends.
     pub fn next_seq(&self) -> u64 {
-        self.next_seq
+        self.end.next_seq
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         self.lease.path()
     }
@@ -237,9 +219,9 @@ impl Log {
         self.name_is_durable |= !self.lease.created;
     }
 
-    /// Whose file it is.
+    /// Returns the kind of the file: ours, adopted or foreign.
     pub fn kind(&self) -> FileKind {
-        self.kind
+        self.end.kind
     }
 
     /// Returns the reason why this handle will not write again, or `None` if it will.
@@ -249,7 +231,7 @@ impl Log {
 
     /// Returns the bytes that opening the log, or waking it, had to cut off its end, and where they are kept.
     pub fn set_aside(&self) -> Option<&SetAside> {
-        self.set_aside.as_ref()
+        self.end.set_aside.as_ref()
     }
 
     pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
@@ -303,7 +285,7 @@ impl Log {
         expect: Expect,
         keys: Option<&mut LogKeys>,
     ) -> Result<u64> {
-        let first = self.next_seq;
+        let first = self.end.next_seq;
         if let Expect::Seq(expected) = expect
             && expected != first
         {
@@ -312,8 +294,8 @@ impl Log {
         self.encode(bodies.clone())?;
         if bodies.len() > 0 {
             // Another program's line that is not finished becomes a record when ours follows, and was not read.
-            let is_read = !self.newline_first && !self.torn_end;
-            let start = self.len;
+            let is_read = !self.end.newline_first && !self.end.torn_end;
+            let start = self.end.len;
             self.put_down(bodies.len() as u64, durability)?;
             if let Some(keys) = keys.filter(|_| is_read) {
                 self.note_keys(keys, bodies, start, durability);
@@ -329,14 +311,14 @@ impl Log {
             self.make_durable()?;
         }
         // Before the commit and not behind it: another program may have slipped in between our look and our write.
-        self.settled = (self.len, self.next_seq);
-        self.len += self.buffer.len() as u64;
-        self.next_seq += records;
-        self.newline_first = false;
-        self.torn_end = false;
+        self.end.settled = (self.end.len, self.end.next_seq);
+        self.end.len += self.buffer.len() as u64;
+        self.end.next_seq += records;
+        self.end.newline_first = false;
+        self.end.torn_end = false;
         self.header = None;
-        if self.kind == FileKind::Foreign {
-            self.kind = FileKind::Adopted;
+        if self.end.kind == FileKind::Foreign {
+            self.end.kind = FileKind::Adopted;
         }
         Ok(())
     }
@@ -353,12 +335,12 @@ impl Log {
             // longer than looking.
             self.lease.check_path(&*self.disk)?;
         }
-        match state.len.cmp(&self.len) {
+        match state.len.cmp(&self.end.len) {
             std::cmp::Ordering::Equal => Ok(()),
             std::cmp::Ordering::Greater => self.fold_in_others(),
             std::cmp::Ordering::Less => {
-                let error = Error::Shrunk { path: self.path().to_owned(), was: self.len, now: state.len };
-                self.poison = Some(format!("it shrank from {} to {} bytes", self.len, state.len));
+                let error = Error::Shrunk { path: self.path().to_owned(), was: self.end.len, now: state.len };
+                self.poison = Some(format!("it shrank from {} to {} bytes", self.end.len, state.len));
                 Err(error)
             }
         }
@@ -368,19 +350,20 @@ impl Log {
     fn fold_in_others(&mut self) -> Result<()> {
         self.mark = next_mark();
         self.lease.check_path(&*self.disk)?;
-        let mut reader =
-            Reader::resume(&self.disk, self.lease.path(), self.kind, self.settled.0, self.settled.1)?;
+        let (offset, seq) = self.end.settled;
+        let mut reader = Reader::resume(&self.disk, self.lease.path(), self.end.kind, offset, seq)?;
         while reader.next()?.is_some() {}
         let end = reader.end();
         let torn_lines = match end {
             LogEnd::Clean => 0,
             LogEnd::Torn(torn) => torn.lines,
         };
-        self.settled = (reader.position(), reader.next_seq().unwrap_or(self.settled.1));
-        self.next_seq = self.settled.1 + torn_lines;
-        self.torn_end = end != LogEnd::Clean;
-        self.len = reader.read_to();
-        self.newline_first = !recover::ends_with_newline(self.lease.file(), self.lease.path(), self.len)?;
+        self.end.settled = (reader.position(), reader.next_seq().unwrap_or(seq));
+        self.end.next_seq = self.end.settled.1 + torn_lines;
+        self.end.torn_end = end != LogEnd::Clean;
+        self.end.len = reader.read_to();
+        self.end.newline_first =
+            !recover::ends_with_newline(self.lease.file(), self.lease.path(), self.end.len)?;
         Ok(())
     }
 
@@ -388,19 +371,19 @@ impl Log {
     fn encode<'b>(&mut self, bodies: impl IntoIterator<Item = &'b Body>) -> Result<()> {
         self.buffer.clear();
         self.starts.clear();
-        if self.newline_first {
+        if self.end.newline_first {
             self.buffer.push(b'\n');
         }
         if let Some(header) = &self.header {
             header.check_size()?;
             frame::encode(&mut self.buffer, 0, header.as_bytes());
         }
-        for (seq, body) in (self.next_seq..).zip(bodies) {
+        for (seq, body) in (self.end.next_seq..).zip(bodies) {
             body.check_size()?;
             if seq > SEQ_MAX {
                 return Err(Error::Full { path: self.lease.path().to_owned(), max: SEQ_MAX });
             }
-            self.starts.push(self.len + self.buffer.len() as u64);
+            self.starts.push(self.end.len + self.buffer.len() as u64);
             frame::encode(&mut self.buffer, seq, body.as_bytes());
         }
         Ok(())
@@ -426,14 +409,14 @@ impl Log {
         let file = self.lease.file();
         let appended_in_between = || io::Error::other("another program appended in between");
         let len = file.state()?.len;
-        if len == self.len {
+        if len == self.end.len {
             return Ok(());
         }
-        if len != self.len + written as u64 {
+        if len != self.end.len + written as u64 {
             return Err(appended_in_between());
         }
-        let stub_end = self.len + STUB_BYTES;
-        if self.kind == FileKind::Native && len > stub_end {
+        let stub_end = self.end.len + STUB_BYTES;
+        if self.end.kind == FileKind::Native && len > stub_end {
             file.set_len(stub_end)?;
             file.sync()?;
             // A sync takes a while.
@@ -441,7 +424,7 @@ impl Log {
                 return Err(appended_in_between());
             }
         }
-        file.set_len(self.len)?;
+        file.set_len(self.end.len)?;
         file.sync()
     }
 
@@ -519,30 +502,13 @@ impl Log {
     }
 
     /// Takes over what was found at the end of the file.
-    fn refresh(&mut self, ready: ReadyLog) {
-        let ReadyLog {
-            kind,
-            header_line,
-            unborn,
-            len,
-            next_seq,
-            settled,
-            newline_first,
-            torn_end,
-            set_aside,
-        } = ready;
-        if !unborn {
+    fn refresh(&mut self, end: AppendState) {
+        if !end.unborn {
             self.header = None;
         }
+        let next_seq = self.header.as_ref().map_or(end.next_seq, first_seq_of);
+        self.end = AppendState { next_seq, ..end };
         self.mark = next_mark();
-        self.next_seq = self.header.as_ref().map_or(next_seq, first_seq_of);
-        self.kind = kind;
-        self.header_line = header_line;
-        self.len = len;
-        self.settled = settled;
-        self.newline_first = newline_first;
-        self.torn_end = torn_end;
-        self.set_aside = set_aside;
     }
 
     /// Begins again where nothing was written before the rest: whatever is at the path now is as good, and if there is
@@ -570,15 +536,15 @@ impl Log {
             return Ok(());
         }
         // Another writer may have cut an end that could not be read, and nothing else.
-        let kept = if self.torn_end { self.settled.0 } else { self.len };
-        if state.len < kept {
-            return Err(Error::Shrunk { path: self.path().to_owned(), was: kept, now: state.len });
+        let len_min = if self.end.torn_end { self.end.settled.0 } else { self.end.len };
+        if state.len < len_min {
+            return Err(Error::Shrunk { path: self.path().to_owned(), was: len_min, now: state.len });
         }
-        if state.len == self.len && !self.torn_end {
+        if state.len == self.end.len && !self.end.torn_end {
             // Nobody wrote. Files only grow, but for ends that cannot be read, which recovery cuts; ours could be read
             // to its last byte, so nobody cut it and filled the place with other bytes. What else happened to the
             // file (damage, an overwritten byte) would not have been noticed on an open log either.
-            self.set_aside = None;
+            self.end.set_aside = None;
             return Ok(());
         }
         let ready = recover::make_ready(&*self.disk, &self.lease, MissingLog::Refuse)?;
@@ -604,7 +570,7 @@ impl RestingLog {
         Ok(log)
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         self.log.path()
     }

@@ -57,7 +57,7 @@ fn marks_of_object(line: &str) -> MemberMarks {
 /// Members with their names, values as they are written.
 type Listed<'a> = Vec<(Cow<'a, str>, &'a str)>;
 
-/// The members of an object in their order, values as they are written; nothing if it is not a JSON object.
+/// Lists the members of an object in their order, values as they are written; `None` if it is not a JSON object.
 pub fn list(object: &str) -> Option<Listed<'_>> {
     let mut members = Vec::new();
     if visit(object, |Name(name), value: &RawValue| members.push((name, value.get()))) {
@@ -73,7 +73,7 @@ pub fn list(object: &str) -> Option<Listed<'_>> {
     visit(object, |Bytes(name), value: &RawValue| members.push((name, value.get()))).then_some(members)
 }
 
-/// The members of each object in an array, as [`list`] gives them; nothing if it is not exactly an array of objects.
+/// Lists the members of each object in an array, as [`list`] does; `None` if it is not exactly an array of objects.
 /// One walk, where an array of raw values would be walked twice.
 pub fn lists(array: &str) -> Option<Vec<Listed<'_>>> {
     let objects: Vec<Object<'_>> = serde_json::from_str(array).ok()?;

@@ -71,8 +71,8 @@ pub enum LogEnd {
 pub enum FileChange {
     /// The file is as it was.
     None,
-    /// The file grew, or its end was torn and may have been mended: read on. Said again as long as the end is torn, so
-    /// pause between two looks.
+    /// The file grew, or its end was torn and may have been mended: read on. Reported again as long as the end is torn,
+    /// so pause between two looks.
     Grew,
     /// The file is shorter than what was read: acknowledged records are gone.
     Truncated,
@@ -112,7 +112,7 @@ pub struct Reader {
     /// Damage was just reported; the next record may carry any higher number.
     after_gap: bool,
     /// The break before the next record was reported.
-    break_told: bool,
+    break_reported: bool,
     /// Everything before this offset was read, whether it could be understood or not.
     read_to: u64,
     /// The last place from which reading can go on later as if nothing had happened.
@@ -142,11 +142,6 @@ impl Reader {
     /// Opens a log and stands at its beginning.
     pub fn open(disk: &Arc<dyn Disk>, path: &Path) -> Result<Reader> {
         Reader::open_sized(disk, path, STREAM_BLOCK_BYTES)
-    }
-
-    /// Opens a log as [`Reader::open`] does, for a caller that wants only the first lines.
-    pub fn open_small(disk: &Arc<dyn Disk>, path: &Path) -> Result<Reader> {
-        Reader::open_sized(disk, path, SMALL_BLOCK_BYTES)
     }
 
     /// Opens a log whose file is read through another one, such as one that unpacks it: `wrap` gets the open file and
@@ -248,7 +243,7 @@ impl Reader {
             pending: None,
             next_seq: None,
             after_gap: false,
-            break_told: false,
+            break_reported: false,
             read_to: 0,
             resume: Resume::default(),
             end: LogEnd::Clean,
@@ -272,7 +267,7 @@ impl Reader {
         Ok(reader)
     }
 
-    /// The next entry or damage; nothing at the end, where [`Reader::end`] says how the file ends. May be called
+    /// Returns the next entry or damage; `None` at the end, where [`Reader::end`] says how the file ends. May be called
     /// again later: it then goes on where the file has grown.
     #[expect(
         clippy::should_implement_trait,
@@ -282,7 +277,7 @@ impl Reader {
         Ok(if self.advance()? { self.item() } else { None })
     }
 
-    /// Goes to the next entry or damage, which [`Reader::item`] then gives. False: there is none.
+    /// Goes to the next entry or damage, which [`Reader::item`] then returns. Returns false if there is none.
     pub fn advance(&mut self) -> Result<bool> {
         self.current = None;
         if self.origin.is_none() && !self.find_origin()? {
@@ -378,7 +373,7 @@ impl Reader {
         (&*self.file, &self.path)
     }
 
-    /// Whose file it is; known once something was read.
+    /// Returns the kind of the file: ours, adopted or foreign; `None` before something was read.
     pub fn kind(&self) -> Option<FileKind> {
         self.origin.as_ref().map(|o| o.kind)
     }
@@ -440,9 +435,10 @@ impl Reader {
         }
     }
 
-    /// Damage that shows only in the numbers: the record does not follow the one before it. Told once.
+    /// Damage that shows only in the numbers: the record does not follow the one before it. Reported once.
     fn break_before(&mut self, piece: &Piece) -> Option<Damage> {
-        let (PieceKind::Record { seq }, Some(expected), false) = (piece.kind, self.next_seq, self.break_told)
+        let (PieceKind::Record { seq }, Some(expected), false) =
+            (piece.kind, self.next_seq, self.break_reported)
         else {
             return None;
         };
@@ -451,7 +447,7 @@ impl Reader {
         if follows {
             return None;
         }
-        self.break_told = true;
+        self.break_reported = true;
         let (length, reason) = match seq {
             _ if self.after_gap || seq < expected => (piece.range.len() as u64, DamageReason::OutOfOrder),
             _ if expected == 0 => (0, DamageReason::NoHeader),
@@ -482,7 +478,7 @@ impl Reader {
     fn passed(&mut self, offset: u64, next_seq: u64) {
         self.next_seq = Some(next_seq);
         self.after_gap = false;
-        self.break_told = false;
+        self.break_reported = false;
         self.resume = Resume { offset, next_seq: self.next_seq, after_gap: false };
     }
 
@@ -504,13 +500,13 @@ impl Reader {
         self.resume = place;
         self.next_seq = place.next_seq;
         self.after_gap = place.after_gap;
-        self.break_told = false;
+        self.break_reported = false;
         self.pending = None;
         self.queue.clear();
     }
 }
 
-/// Standing before the last entries of a log.
+/// Seeking the last entries of a log.
 ///
 /// Nearly every log is whole at its end, and a few pages tell: these are read once, looked at from the end backwards,
 /// and then given forwards out of the same memory. Anything unusual (damage, a torn end, another program's lines, a
@@ -591,8 +587,8 @@ impl Reader {
     }
 
     /// Does what [`Reader::walk_back`] does, from the end of a log that is ours and whole: every record back to the
-    /// first that is wanted verifies, and each follows the one before it. Nothing: it is not, or that cannot be told in
-    /// a few blocks.
+    /// first that is wanted verifies, and each follows the one before it. Returns `None` if not, or if
+    /// that cannot be decided by a few blocks.
     fn glance_back(&mut self, count: u64, wanted: impl Fn(&[u8]) -> bool) -> Result<Option<u64>> {
         let len = self.file.state().map_err(Error::io("inspect", &self.path))?.len;
         self.lines.stand_at_end(len);
@@ -633,7 +629,7 @@ impl Reader {
         Ok(Some(left))
     }
 
-    /// Whose file it is, if it begins with a header of ours.
+    /// Returns the origin of the file, if it begins with a header of ours.
     fn origin_at_once(&self) -> Result<Option<FileOrigin>> {
         let mut first = [0; HEADER_BYTES];
         let bytes = if self.lines.position() == 0 {
@@ -657,7 +653,7 @@ mod tests {
     use crate::fs::RealDisk;
 
     /// Reads everything and formats each item, because the bytes of an item are gone when the next one is read.
-    fn told(reader: &mut Reader) -> (Vec<String>, LogEnd) {
+    fn items_and_end(reader: &mut Reader) -> (Vec<String>, LogEnd) {
         let mut all = Vec::new();
         while let Some(item) = reader.next().unwrap() {
             all.push(match item {
@@ -737,19 +733,23 @@ mod tests {
             let bytes = file(&mut random);
             std::fs::write(&path, &bytes).unwrap();
             for count in [0, 1, 3, 20, 1000] {
-                let mut walking = Reader::open_small(&disk, &path).unwrap();
+                let mut walking = Reader::open_sized(&disk, &path, SMALL_BLOCK_BYTES).unwrap();
                 let walked = walking.walk_back(count, is_turn, None);
                 let mut glancing = Reader::open_sized(&disk, &path, TAIL_BYTES).unwrap();
                 let Some(left) = glancing.glance_back(count, is_turn).unwrap() else { continue };
                 glances += 1;
                 assert_eq!(left, walked.unwrap(), "life {life}, {count}");
                 assert_eq!(glancing.header_line().unwrap(), walking.header_line().unwrap());
-                assert_eq!(told(&mut glancing), told(&mut walking), "life {life}, {count}");
+                assert_eq!(items_and_end(&mut glancing), items_and_end(&mut walking), "life {life}, {count}");
                 // And on, when the file has grown.
                 let next = glancing.next_seq().unwrap();
                 let grown = [bytes.as_slice(), &frame::line(next, Body::new().string("role", "a"))].concat();
                 std::fs::write(&path, grown).unwrap();
-                assert_eq!(told(&mut glancing), told(&mut walking), "life {life}, {count}, grown");
+                assert_eq!(
+                    items_and_end(&mut glancing),
+                    items_and_end(&mut walking),
+                    "life {life}, {count}, grown"
+                );
                 std::fs::write(&path, &bytes).unwrap();
             }
         }

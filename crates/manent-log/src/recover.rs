@@ -15,21 +15,25 @@ use crate::lock::{Lease, MissingLog, directory_of};
 use crate::reader::Damage;
 use crate::tail::{self, LogTail};
 
-/// A log that can be appended to.
+/// The end of a log that can be appended to. Its writer keeps this up to date.
 #[derive(Debug)]
-pub(crate) struct ReadyLog {
+pub(crate) struct AppendState {
     pub(crate) kind: FileKind,
     /// The header as it stands, if there is one and nothing damaged before it.
     pub(crate) header_line: Option<Vec<u8>>,
     /// True if nothing was ever written: a header is due.
     pub(crate) unborn: bool,
+    /// The offset of the next line, if nobody else appends.
     pub(crate) len: u64,
     pub(crate) next_seq: u64,
-    /// The end of the last line that can be read, and the number after it.
+    /// A place from which everything can be read again, and the number there: the end of the last line that can be
+    /// read, or the beginning of the last commit. What stands behind may be another program's line that is not finished, or
+    /// one that slipped in before our last commit.
     pub(crate) settled: (u64, u64),
     /// True if the last line lacks its newline, which must then go before the next record.
     pub(crate) newline_first: bool,
-    /// True if bytes that cannot be read stay at the end: another program's line, cut short or in flight.
+    /// True if bytes that cannot be read stay at the end: another program's line, cut short or in flight. As long as
+    /// nothing readable follows them, the next writer may find that they are torn and cut them.
     pub(crate) torn_end: bool,
     pub(crate) set_aside: Option<SetAside>,
 }
@@ -46,7 +50,7 @@ pub struct SetAside {
 }
 
 /// Checks the end of the log under this lease and makes it ready.
-pub(crate) fn make_ready(disk: &dyn Disk, lease: &Lease, missing: MissingLog) -> Result<ReadyLog> {
+pub(crate) fn make_ready(disk: &dyn Disk, lease: &Lease, missing: MissingLog) -> Result<AppendState> {
     let LogTail { origin, len, good_end, good_seq, torn } = tail::inspect(lease.file(), lease.path())?;
     if origin.is_none() && missing == MissingLog::Refuse {
         return Err(Error::NotFound { path: lease.path().to_owned() });
@@ -58,7 +62,7 @@ pub(crate) fn make_ready(disk: &dyn Disk, lease: &Lease, missing: MissingLog) ->
     if kind == FileKind::Foreign && good_end == 0 {
         refuse_what_is_no_log(lease)?;
     }
-    let mut ready = ReadyLog {
+    let mut ready = AppendState {
         kind,
         unborn: origin.is_none(),
         header_line: origin.and_then(|o| o.header_line),

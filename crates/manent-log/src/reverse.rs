@@ -54,7 +54,7 @@ impl<'f> ReverseReader<'f> {
         ReverseReader { file, path, lines, origin, queue: Vec::new(), pending: None, next_seq, end_offset }
     }
 
-    /// The entry or damage before the one given last; nothing at the beginning.
+    /// Returns the entry or damage before the one returned last; `None` at the beginning.
     #[expect(
         clippy::should_implement_trait,
         reason = "it lends its buffer and can fail, which Iterator cannot say"

@@ -1,4 +1,4 @@
-//! Where a log ends, whose file it is, and where a number stands in it, found by looking at few bytes.
+//! The end of a log, the owner of its file, and the place of a number in it, found by reading few bytes.
 //!
 //! For a native file all of this costs the tail, not the length. For another program's file the whole is read once,
 //! because its lines carry no numbers. Nothing here changes a file.
@@ -14,7 +14,7 @@ use crate::lines::{Lines, LinesBack, SMALL_BLOCK_BYTES, STREAM_BLOCK_BYTES};
 use crate::pieces::{self, Piece, PieceKind};
 use crate::reader::Damage;
 
-/// Whose file it is, and the header if it has one that verifies as its first line.
+/// The owner of a file, and its header if it has one that verifies as its first line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FileOrigin {
     pub(crate) kind: FileKind,
@@ -41,7 +41,7 @@ impl FileOrigin {
 /// The end of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LogTail {
-    /// Whose file it is. Nothing if the file is empty or holds only the beginning of a header: it was never born.
+    /// The owner of the file. `None` if the file is empty or holds only the beginning of a header: it was never born.
     pub(crate) origin: Option<FileOrigin>,
     /// Length of the file when it was looked at.
     pub(crate) len: u64,
@@ -53,7 +53,7 @@ pub(crate) struct LogTail {
     pub(crate) torn: Option<Damage>,
 }
 
-/// Decides whose file it is. Nothing: the file is empty, or only the torn beginning of a header.
+/// Decides whose file it is. `None` if the file is empty, or only the torn beginning of a header.
 ///
 /// The first line that can be read decides: if it is a record the file is native; if it is another program's, the
 /// file is adopted where any record verifies, else foreign.
@@ -235,7 +235,7 @@ impl TailSearch {
     }
 }
 
-/// A place at or before the record with this number, found by halving; nothing if reading from the start is as good.
+/// Finds a place at or before the record with this number by halving; `None` if reading from the start is as good.
 ///
 /// Relies on numbers that rise. Where a damaged file breaks that, the place may lie too early or be none at all, and
 /// the caller reads on from it to the first number that is large enough.

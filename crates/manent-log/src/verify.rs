@@ -29,7 +29,7 @@ pub struct VerifyReport {
     pub damage: Vec<DamageFinding>,
     /// The end of the file.
     pub tail: TailState,
-    /// Whose file it is; nothing if it was never born.
+    /// The owner of the file; `None` if it was never born.
     pub kind: Option<FileKind>,
 }
 
@@ -161,7 +161,7 @@ impl Gap {
         Ok(Gap { offset: damage.offset, length: damage.length + newline.len() as u64, hash })
     }
 
-    /// Reads a gap record; nothing for any other.
+    /// Reads a gap record; `None` for any other.
     fn read(entry: &Entry<'_>) -> Option<Gap> {
         #[derive(Deserialize)]
         struct Line {

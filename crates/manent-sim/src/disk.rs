@@ -22,13 +22,13 @@ use crate::faults::{CrashKind, FaultPlan};
 use crate::pages::{CutStyle, Pages};
 use crate::trace::{Call, Detail};
 use crate::tree::absolute;
-use crate::world::{Extent, Handle, USER, Who, World};
+use crate::world::{Caller, Extent, Handle, USER, World};
 
 /// A disk in memory. Clones share one world; so do views of other processes and later incarnations.
 #[derive(Clone)]
 pub struct SimDisk {
     world: Arc<Mutex<World>>,
-    who: Who,
+    caller: Caller,
     visit: Arc<Mutex<Option<Visit>>>,
 }
 
@@ -47,8 +47,8 @@ impl SimDisk {
 
     /// An empty disk on which the given faults are going to strike.
     pub fn with_faults(seed: u64, plan: FaultPlan) -> Self {
-        let who = Who { incarnation: 0, pid: FIRST_PID };
-        Self { world: Arc::new(Mutex::new(World::new(seed, plan))), who, visit: Arc::default() }
+        let caller = Caller { incarnation: 0, pid: FIRST_PID };
+        Self { world: Arc::new(Mutex::new(World::new(seed, plan))), caller, visit: Arc::default() }
     }
 
     /// Another disk with all that is seen on this one, durable, to the numbers and the times of the files; no faults,
@@ -67,13 +67,13 @@ impl SimDisk {
     /// The same disk seen by another process of the same incarnation.
     #[must_use]
     pub fn as_process(&self, pid: u32) -> Self {
-        Self { who: Who { pid, ..self.who }, ..self.clone() }
+        Self { caller: Caller { pid, ..self.caller }, ..self.clone() }
     }
 
     /// The machine stops now, between two operations. A view that is already dead changes nothing.
     pub fn crash(&self, kind: CrashKind) {
         let mut world = self.world();
-        if world.end_of(self.who).is_none() {
+        if world.end_of(self.caller).is_none() {
             world.crash(kind);
         }
     }
@@ -85,12 +85,12 @@ impl SimDisk {
     pub fn restart(&self) -> Self {
         self.crash(CrashKind::Kill);
         let incarnation = self.world().ends.len();
-        Self { who: Who { incarnation, ..self.who }, ..self.clone() }
+        Self { caller: Caller { incarnation, ..self.caller }, ..self.clone() }
     }
 
     /// Returns the end of the incarnation of this view, if it has ended.
     pub fn crashed(&self) -> Option<CrashKind> {
-        self.world().end_of(self.who)
+        self.world().end_of(self.caller)
     }
 
     /// Returns the number of operations that have begun, which is the number of the next one.
@@ -102,7 +102,7 @@ impl SimDisk {
     /// world's lock: `act` may do to the disk what it likes. So a test can put all that another process does between
     /// any two operations of this one.
     pub fn visit_before(&self, operation: u64, act: impl FnOnce() + Send + 'static) {
-        let visit = Visit { operation, pid: self.who.pid, act: Box::new(act) };
+        let visit = Visit { operation, pid: self.caller.pid, act: Box::new(act) };
         *self.visit.lock().unwrap_or_else(PoisonError::into_inner) = Some(visit);
     }
 
@@ -200,7 +200,7 @@ impl SimDisk {
     /// Every operation begins here, before it has the world for itself.
     fn begin(&self) -> MutexGuard<'_, World> {
         let mut planned = self.visit.lock().unwrap_or_else(PoisonError::into_inner);
-        if planned.as_ref().is_some_and(|v| v.pid == self.who.pid && v.operation <= self.op_count())
+        if planned.as_ref().is_some_and(|v| v.pid == self.caller.pid && v.operation <= self.op_count())
             && let Some(visit) = planned.take()
         {
             drop(planned);
@@ -210,14 +210,14 @@ impl SimDisk {
     }
 
     fn run<T>(&self, call: Call, effect: impl FnOnce(&mut World, Extent) -> io::Result<T>) -> io::Result<T> {
-        self.begin().run(self.who, call, effect)
+        self.begin().run(self.caller, call, effect)
     }
 }
 
 impl fmt::Debug for SimDisk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Without the world: it may be locked by the very thread that prints, and it is megabytes.
-        f.debug_struct("SimDisk").field("who", &self.who).finish_non_exhaustive()
+        f.debug_struct("SimDisk").field("caller", &self.caller).finish_non_exhaustive()
     }
 }
 
@@ -381,7 +381,7 @@ impl SimFile {
         effect: impl FnOnce(&mut World, Extent) -> io::Result<usize>,
     ) -> io::Result<usize> {
         let mut world = self.disk.begin();
-        let result = world.run(self.disk.who, call, effect);
+        let result = world.run(self.disk.caller, call, effect);
         if let Ok(count) = result {
             world.trace.gave(count as u64);
         }
@@ -389,8 +389,8 @@ impl SimFile {
     }
 
     fn lock(&self, verb: &'static str, mode: LockMode) -> io::Result<bool> {
-        let (who, call) = (self.disk.who, self.call(verb, Detail::None));
-        self.run_counted(call, |world, _| Ok(usize::from(world.try_lock(who, self.handle, mode))))
+        let (caller, call) = (self.disk.caller, self.call(verb, Detail::None));
+        self.run_counted(call, |world, _| Ok(usize::from(world.try_lock(caller, self.handle, mode))))
             .map(|got| got == 1)
     }
 }
@@ -443,7 +443,7 @@ impl DiskFile for SimFile {
     fn sync(&self) -> io::Result<()> {
         let ino = self.handle.ino;
         self.disk.begin().run_or(
-            self.disk.who,
+            self.disk.caller,
             self.call("sync", Detail::None),
             |world, _| world.tree.pages_mut(ino).map(Pages::sync),
             |world| {
@@ -489,7 +489,7 @@ impl DiskFile for SimFile {
 
 impl Drop for SimFile {
     fn drop(&mut self) {
-        self.disk.world().close(self.disk.who, self.handle);
+        self.disk.world().close(self.disk.caller, self.handle);
     }
 }
 

@@ -6,7 +6,7 @@
 //! Some records have a key, and are tried again when they were refused or nobody knows what became of them: by the same
 //! process or a later one. Some are appended by threads that share a commit, whose leader may panic (`life/crowd.rs`).
 
-mod crowd;
+mod group_commit;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -134,7 +134,7 @@ impl Life {
         for _ in 0..self.rng.range(2..=6) {
             self.plan_faults();
             // Closing a log that was never written to is an operation too, and may panic as any other.
-            match crowd::unless_simulated_panic(|| self.epoch()) {
+            match group_commit::unless_simulated_panic(|| self.epoch()) {
                 Some(lived) => lived?,
                 None => self.stats.panics += 1,
             }
@@ -236,7 +236,7 @@ impl Life {
 
     /// Does something to the disk. Nothing: it panicked, as far as the faults want it.
     fn calmly<T>(&mut self, work: impl FnOnce() -> T) -> Option<T> {
-        let done = crowd::unless_simulated_panic(work);
+        let done = group_commit::unless_simulated_panic(work);
         self.stats.panics += u64::from(done.is_none());
         done
     }

@@ -28,7 +28,7 @@ enum Promise {
 }
 
 #[derive(Debug, Clone)]
-struct Known {
+struct Expected {
     written: Written,
     promise: Promise,
     /// A sync failed while its bytes were dirty: the kernel forgot them, and a later sync says nothing about them.
@@ -38,11 +38,11 @@ struct Known {
 /// The expectation.
 #[derive(Debug, Clone, Default)]
 pub struct Model {
-    records: Vec<Known>,
+    records: Vec<Expected>,
     /// Records at the end that no receipt was given for and that a reader did not find. Their outcome is unknown, which
     /// promises P3 and P7 allow to mean that they are on the disk: a power cut may still show them. Not so once
     /// somebody opened the log for writing (P9): others get their numbers then.
-    absent: Vec<Known>,
+    absent: Vec<Expected>,
     /// The power failed after the last reading, so that what is read next is all there is.
     power_failed: bool,
     /// Something happened that can leave a hole in the middle of a file.
@@ -58,8 +58,8 @@ impl Model {
     /// Receipts were given that survive a power cut, which a sync made true for everything before them too.
     pub fn synced(&mut self, records: Vec<Written>) {
         self.add(records, Promise::Power);
-        for known in self.records.iter_mut().filter(|known| !known.given_up) {
-            known.promise = Promise::Power;
+        for expected in self.records.iter_mut().filter(|expected| !expected.given_up) {
+            expected.promise = Promise::Power;
         }
     }
 
@@ -76,25 +76,26 @@ impl Model {
     /// A record was tried again by its key, and found: its bytes were written again, and synced if it says so.
     pub fn kept_again(&mut self, record: &Written, synced: bool) -> Result<(), String> {
         let promise = if synced { Promise::Power } else { Promise::Kill };
-        let known = self.records.iter_mut().rfind(|known| known.written == *record);
-        let known = known.ok_or_else(|| format!("record {} was found, and never appended", record.seq))?;
-        known.promise = known.promise.max(promise);
-        known.given_up = false;
+        let expected = self.records.iter_mut().rfind(|expected| expected.written == *record);
+        let expected =
+            expected.ok_or_else(|| format!("record {} was found, and never appended", record.seq))?;
+        expected.promise = expected.promise.max(promise);
+        expected.given_up = false;
         Ok(())
     }
 
     /// A sync failed, or may have.
     pub fn sync_failed(&mut self) {
         self.holes_possible = true;
-        for known in self.records.iter_mut().filter(|known| known.promise < Promise::Power) {
-            known.given_up = true;
+        for expected in self.records.iter_mut().filter(|expected| expected.promise < Promise::Power) {
+            expected.given_up = true;
         }
     }
 
     /// The cache let go of what a failed sync never wrote.
     pub fn caches_dropped(&mut self) {
-        for known in self.records.iter_mut().filter(|known| known.given_up) {
-            known.promise = known.promise.min(Promise::Nothing);
+        for expected in self.records.iter_mut().filter(|expected| expected.given_up) {
+            expected.promise = expected.promise.min(Promise::Nothing);
         }
     }
 
@@ -104,8 +105,8 @@ impl Model {
             self.holes_possible = true;
             self.power_failed = true;
             self.records.append(&mut self.absent);
-            for known in self.records.iter_mut().filter(|known| known.promise < Promise::Power) {
-                known.promise = Promise::Nothing;
+            for expected in self.records.iter_mut().filter(|expected| expected.promise < Promise::Power) {
+                expected.promise = Promise::Nothing;
             }
         }
     }
@@ -118,12 +119,12 @@ impl Model {
         for record in read {
             loop {
                 match rest.next() {
-                    Some(known) if known.written == *record => {
-                        survivors.push(known);
+                    Some(expected) if expected.written == *record => {
+                        survivors.push(expected);
                         break;
                     }
-                    Some(known) => {
-                        lost(&known)?;
+                    Some(expected) => {
+                        lost(&expected)?;
                         hole = true;
                     }
                     None => {
@@ -132,7 +133,7 @@ impl Model {
                 }
             }
         }
-        let missing: Vec<Known> = rest.collect();
+        let missing: Vec<Expected> = rest.collect();
         missing.iter().try_for_each(lost)?;
         if hole && damaged_places == 0 {
             return Err("records are missing in the middle, and no reader says so".to_owned());
@@ -141,8 +142,8 @@ impl Model {
             return Err(format!("{damaged_places} damaged places, and nothing happened that could damage"));
         }
         // What was read is in the cache now, whatever was promised before.
-        for known in survivors.iter_mut().filter(|known| !known.given_up) {
-            known.promise = known.promise.max(Promise::Kill);
+        for expected in survivors.iter_mut().filter(|expected| !expected.given_up) {
+            expected.promise = expected.promise.max(Promise::Kill);
         }
         self.records = survivors;
         if !std::mem::take(&mut self.power_failed) {
@@ -152,16 +153,21 @@ impl Model {
     }
 
     fn add(&mut self, records: Vec<Written>, promise: Promise) {
-        self.records.extend(records.into_iter().map(|written| Known { written, promise, given_up: false }));
+        self.records.extend(records.into_iter().map(|written| Expected {
+            written,
+            promise,
+            given_up: false,
+        }));
     }
 }
 
-fn lost(known: &Known) -> Result<(), String> {
-    match known.promise {
+fn lost(expected: &Expected) -> Result<(), String> {
+    match expected.promise {
         Promise::Nothing => Ok(()),
-        promise => {
-            Err(format!("record {} is gone, which was promised to survive: {promise:?}", known.written.seq))
-        }
+        promise => Err(format!(
+            "record {} is gone, which was promised to survive: {promise:?}",
+            expected.written.seq
+        )),
     }
 }
 

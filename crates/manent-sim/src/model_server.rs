@@ -61,24 +61,24 @@ impl ModelServer {
 
     /// Returns the requests so far, in order.
     pub fn requests(&self) -> Vec<Request> {
-        self.shared.seen().requests.clone()
+        self.shared.received().requests.clone()
     }
 
     /// Returns the number of connections that were opened so far.
     pub fn connections(&self) -> usize {
-        self.shared.seen().connections
+        self.shared.received().connections
     }
 
     /// Waits until so many clients went away before their answer was at its end; whether that happened in this time.
     pub fn wait_for_leaving(&self, clients: usize, limit: Duration) -> bool {
-        let seen = self.shared.seen();
+        let seen = self.shared.received();
         let waited = self.shared.changed.wait_timeout_while(seen, limit, |seen| seen.left < clients);
         waited.unwrap_or_else(PoisonError::into_inner).0.left >= clients
     }
 
     /// Waits until it was asked so often; whether that happened in this time.
     pub fn wait_for_requests(&self, count: usize, limit: Duration) -> bool {
-        let seen = self.shared.seen();
+        let seen = self.shared.received();
         let waited = self.shared.changed.wait_timeout_while(seen, limit, |seen| seen.requests.len() < count);
         waited.unwrap_or_else(PoisonError::into_inner).0.requests.len() >= count
     }
@@ -88,7 +88,7 @@ impl Drop for ModelServer {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::Relaxed);
         self.shared.changed.notify_all();
-        for connection in self.shared.seen().open.drain(..) {
+        for connection in self.shared.received().open.drain(..) {
             if let Some(stream) = connection.upgrade() {
                 let _ = stream.shutdown(Shutdown::Both);
             }
@@ -103,13 +103,13 @@ impl Drop for ModelServer {
 
 struct Shared {
     answer: Box<dyn Fn(&Request) -> Script + Send + Sync>,
-    seen: Mutex<Seen>,
+    received: Mutex<Received>,
     changed: Condvar,
     is_over: AtomicBool,
 }
 
 #[derive(Default)]
-struct Seen {
+struct Received {
     requests: Vec<Request>,
     connections: usize,
     left: usize,
@@ -121,28 +121,28 @@ impl Shared {
     fn new() -> Shared {
         Shared {
             answer: Box::new(|_| Script::default()),
-            seen: Mutex::default(),
+            received: Mutex::default(),
             changed: Condvar::new(),
             is_over: AtomicBool::new(false),
         }
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn received(&self) -> MutexGuard<'_, Received> {
+        self.received.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    fn note(&self, change: impl FnOnce(&mut Seen)) {
-        change(&mut self.seen());
+    fn note(&self, change: impl FnOnce(&mut Received)) {
+        change(&mut self.received());
         self.changed.notify_all();
     }
 
     /// Waits, or until the server ends.
     fn pause(&self, time: Duration) {
-        let limit = self.changed.wait_timeout_while(self.seen(), time, |_| !self.is_over());
+        let limit = self.changed.wait_timeout_while(self.received(), time, |_| !self.is_over());
         drop(limit);
     }
 }

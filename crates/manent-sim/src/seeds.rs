@@ -50,8 +50,8 @@ pub fn live_as_asked<S: Default + Send>(
         Some(one) => (one, 1),
         None => (number(first)?.unwrap_or(0), number(count)?.unwrap_or(lives)),
     };
-    let told = |n: u64| live(n).map_err(|what| format!("seed {n}, again with {seed}={n}: {what}"));
-    let (total, troubles) = live_all(first, count, told, add);
+    let described = |n: u64| live(n).map_err(|what| format!("seed {n}, again with {seed}={n}: {what}"));
+    let (total, troubles) = live_all(first, count, described, add);
     if troubles.is_empty() {
         return Ok((total, count));
     }

@@ -48,7 +48,7 @@ pub(crate) struct World {
 
 /// The caller: a process of an incarnation.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Who {
+pub(crate) struct Caller {
     pub(crate) incarnation: usize,
     pub(crate) pid: u32,
 }
@@ -106,22 +106,22 @@ impl World {
     /// Runs one operation, or what the faults leave of it.
     pub(crate) fn run<T>(
         &mut self,
-        who: Who,
+        caller: Caller,
         call: Call,
         effect: impl FnOnce(&mut Self, Extent) -> io::Result<T>,
     ) -> io::Result<T> {
-        self.run_or(who, call, effect, |_| ())
+        self.run_or(caller, call, effect, |_| ())
     }
 
     /// Runs an operation that leaves something behind when it fails. See [`Self::run`].
     pub(crate) fn run_or<T>(
         &mut self,
-        who: Who,
+        caller: Caller,
         call: Call,
         effect: impl FnOnce(&mut Self, Extent) -> io::Result<T>,
         on_failure: impl FnOnce(&mut Self),
     ) -> io::Result<T> {
-        if let Some(end) = self.end_of(who) {
+        if let Some(end) = self.end_of(caller) {
             return Err(crash_error(end));
         }
         let number = self.operations;
@@ -155,7 +155,7 @@ impl World {
                 Err(crash_error(kind))
             }
         };
-        self.trace.call(number, who.pid, call, verdict, result.as_ref().err().map(ToString::to_string));
+        self.trace.call(number, caller.pid, call, verdict, result.as_ref().err().map(ToString::to_string));
         match verdict {
             Verdict::Crash(kind) => self.crash(kind),
             // A panic that prints nothing. A second one, in a destructor while the first unwinds, would end the test.
@@ -185,8 +185,8 @@ impl World {
     }
 
     /// Returns the end of the incarnation of a caller, if it has ended.
-    pub(crate) fn end_of(&self, who: Who) -> Option<CrashKind> {
-        self.ends.get(who.incarnation).copied()
+    pub(crate) fn end_of(&self, caller: Caller) -> Option<CrashKind> {
+        self.ends.get(caller.incarnation).copied()
     }
 
     pub(crate) fn open(&mut self, ino: Ino) -> Handle {
@@ -196,8 +196,8 @@ impl World {
     }
 
     /// Closes a handle, which is not an operation and cannot fail.
-    pub(crate) fn close(&mut self, who: Who, handle: Handle) {
-        if self.end_of(who).is_none() {
+    pub(crate) fn close(&mut self, caller: Caller, handle: Handle) {
+        if self.end_of(caller).is_none() {
             self.unlock(handle);
             self.tree.release(handle.ino);
         }
@@ -205,13 +205,13 @@ impl World {
 
     /// Takes the lock of an inode unless another handle's lock is in the way. As with flock(2), a handle that had the
     /// lock in the other mode has lost it if this fails.
-    pub(crate) fn try_lock(&mut self, who: Who, handle: Handle, mode: LockMode) -> bool {
+    pub(crate) fn try_lock(&mut self, caller: Caller, handle: Handle, mode: LockMode) -> bool {
         self.unlock(handle);
         let lock = self.locks.entry(handle.ino).or_insert(Lock { mode, holders: Vec::new() });
         let is_free = lock.holders.is_empty() || (lock.mode == LockMode::Shared && mode == LockMode::Shared);
         if is_free {
             lock.mode = mode;
-            lock.holders.push(Holder { handle: handle.number, pid: who.pid });
+            lock.holders.push(Holder { handle: handle.number, pid: caller.pid });
         }
         is_free
     }

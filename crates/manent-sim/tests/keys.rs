@@ -82,9 +82,9 @@ fn append_whose_sync_fails_is_unknown_and_its_handle_is_closed() {
     append(&mut log, &turn("one")).unwrap();
     let error = fail_a_sync(&disk, &mut log, &turn("two"));
     assert!(error.is_unknown(), "{error}");
-    let told = error.to_string();
+    let message = error.to_string();
     for words in ["unknown whether", LOG, "a sync failed", "may be there", "--key"] {
-        assert!(told.contains(words), "{told}");
+        assert!(message.contains(words), "{message}");
     }
     assert!(matches!(append(&mut log, &turn("three")), Err(Error::Poisoned { .. })));
     drop(log);

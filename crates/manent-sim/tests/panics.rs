@@ -49,19 +49,19 @@ fn keys(disk: &SimDisk) -> BTreeSet<String> {
 }
 
 /// The records that one thread appended, and their outcomes.
-type Told = Vec<(String, Option<Result<()>>)>;
+type Outcomes = Vec<(String, Option<Result<()>>)>;
 
 /// Threads that append to one log in groups, and each for itself. A panic ends what it struck, and not its thread.
-fn crowd(shared: &SharedLog) -> Told {
+fn crowd(shared: &SharedLog) -> Outcomes {
     let append = |thread: u64, nth: u64| {
         let key = format!("{thread}-{nth}");
         let durability = if nth == 2 { Durability::Sync } else { Durability::Group };
-        let told = catch_unwind(AssertUnwindSafe(|| shared.append(keyed(&key), durability).map(drop)));
-        (key, told.ok())
+        let outcome = catch_unwind(AssertUnwindSafe(|| shared.append(keyed(&key), durability).map(drop)));
+        (key, outcome.ok())
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)
-            .map(|thread| scope.spawn(move || (0..4).map(|nth| append(thread, nth)).collect::<Told>()))
+            .map(|thread| scope.spawn(move || (0..4).map(|nth| append(thread, nth)).collect::<Outcomes>()))
             .collect();
         threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     })
@@ -82,12 +82,12 @@ fn panic_at_any_operation_of_the_disk_hangs_nobody_and_gives_no_false_receipt() 
                 continue;
             };
             let shared = SharedLog::new(log);
-            let told = crowd(&shared);
-            let panicked = told.iter().filter(|(_, told)| told.is_none()).count();
+            let outcomes = crowd(&shared);
+            let panicked = outcomes.iter().filter(|(_, outcome)| outcome.is_none()).count();
             assert!(panicked <= 1, "a panic is one thread's");
             struck += panicked;
-            for (key, told) in &told {
-                if let Some(Err(error)) = told {
+            for (key, outcome) in &outcomes {
+                if let Some(Err(error)) = outcome {
                     refused += 1;
                     let expected = matches!(error.root(), Error::Unknown { .. } | Error::Poisoned { .. });
                     assert!(expected && panicked == 1, "{key}: {error}");
@@ -97,9 +97,9 @@ fn panic_at_any_operation_of_the_disk_hangs_nobody_and_gives_no_false_receipt() 
             let closed = catch_unwind(AssertUnwindSafe(|| drop(shared)));
             assert!(closed.is_ok(), "closing after a panic");
             let kept = after(&disk);
-            for (key, told) in told {
+            for (key, outcome) in outcomes {
                 assert!(
-                    !matches!(told, Some(Ok(()))) || kept.contains(&key),
+                    !matches!(outcome, Some(Ok(()))) || kept.contains(&key),
                     "{fault:?} at {operation}: {key}"
                 );
             }

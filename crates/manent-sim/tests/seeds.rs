@@ -18,8 +18,8 @@ fn no_acknowledged_record_is_lost_or_altered_in_any_life() {
         Some(seed) => (seed, 1),
         None => (number("MANENT_SIM_FIRST").unwrap_or(0), number("MANENT_SIM_SEEDS").unwrap_or(2_000)),
     };
-    let told = |seed| live(seed).map_err(|trouble| trouble.to_string());
-    let (total, troubles) = live_all(first, count, told, Stats::add);
+    let described = |seed| live(seed).map_err(|trouble| trouble.to_string());
+    let (total, troubles) = live_all(first, count, described, Stats::add);
     for trouble in &troubles {
         eprintln!("{trouble}");
     }

@@ -86,8 +86,8 @@ pub trait Blobs: fmt::Debug + Send + Sync {
     /// The lock ends with its holder. It keeps nobody from reading or writing blobs; that is what its callers agree on.
     fn lock(&self, folder: &str, name: &str, wait: Duration) -> io::Result<Option<Lock>>;
 
-    /// Waits until nobody holds a lock, without keeping it or making a folder. False: somebody holds it for as long as
-    /// `wait`.
+    /// Waits until nobody holds a lock, without keeping it or making a folder. Returns false if somebody holds it for
+    /// as long as `wait`.
     fn wait_for(&self, folder: &str, name: &str, wait: Duration) -> io::Result<bool>;
 
     /// Returns whether what is in a folder may be believed: whether nobody else can have written it. An error of the
@@ -155,8 +155,7 @@ impl FileBlobs {
         match FileLock::acquire(&*self.disk, path, access, LockMode::Exclusive, wait) {
             Ok(lock) => Ok(Some(lock)),
             Err(manent_log::Error::Held { .. }) => Ok(None),
-            Err(manent_log::Error::Io { source, .. }) => Err(source),
-            Err(other) => Err(io::Error::other(other)),
+            Err(e) => Err(e.into()),
         }
     }
 

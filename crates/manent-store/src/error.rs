@@ -1,4 +1,4 @@
-//! What can go wrong with streams: what happened, where, and what the caller can do about it.
+//! Errors of streams: what happened, where, and what the caller can do about it.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -163,7 +163,7 @@ impl SessionKey {
         format!("{}{SUFFIX}", self.stem())
     }
 
-    /// The plain name, without any encoding, that other programs may have given the file; nothing if that would
+    /// Returns the plain name, without any encoding, that other programs may have given the file; `None` if that would
     /// not be a plain name.
     pub fn plain_file_name(&self) -> Option<String> {
         let plain = !self.text.contains('/')
@@ -236,7 +236,7 @@ fn splits_escape(stem: &str, at: usize) -> bool {
     stem.as_bytes()[at.saturating_sub(2)..at].contains(&b'%')
 }
 
-/// Undoes the percent encoding; nothing if there is an escape we would not have written.
+/// Undoes the percent encoding; `None` if there is an escape we would not have written.
 fn decode(stem: &str) -> Option<String> {
     let stem = stem.split_once('~').map_or(stem, |(name, _)| name);
     let mut bytes = Vec::with_capacity(stem.len());

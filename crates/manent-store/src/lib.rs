@@ -18,7 +18,7 @@
 //! | `key.rs` | [`SessionKey`]: the name of a stream, and its file name |
 //! | `header.rs` | [`HeaderNames`]: what a backend reads of a header |
 //! | `clock.rs`, `human_time.rs` | [`clock`]: time in records; [`human_time`]: times and durations that people write |
-//! | `error.rs` | [`Error`]: what can go wrong |
+//! | `error.rs` | [`Error`] |
 
 mod blobs;
 pub mod clock;

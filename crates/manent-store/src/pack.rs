@@ -20,14 +20,17 @@ mod table;
 mod tests;
 
 use std::io;
+use std::sync::Mutex;
 
 use manent_log::fs::{DiskFile, read_exactly, read_fully, write_fully};
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::CParameter;
 
-use crate::threads::spawn_scoped;
+use crate::sync::lock;
+use crate::threads::{parallel_map, processors};
 pub(crate) use packed::open_strict;
 use packed::{Packed, Unpacker};
+pub(crate) use table::has_sound_table;
 use table::{FRAMES_MAX, Table, packed_bytes_max};
 
 /// Opens a packed file, to be read as what it holds.
@@ -49,7 +52,7 @@ pub(crate) fn unpack_into(file: Box<dyn DiskFile>, target: &dyn DiskFile) -> io:
 
 /// Compresses the first `len` bytes of `source` into `target`, which must be empty. Not synced here.
 ///
-/// `progress` hears how many bytes of the plain file are done.
+/// `progress` is called with the number of bytes of the plain file that are done.
 pub(crate) fn pack(
     source: &dyn DiskFile,
     len: u64,
@@ -66,28 +69,22 @@ pub(crate) fn pack(
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
     }
     let mut table = Table::empty();
-    let mut workers = (0..workers_for(len)).map(|_| Worker::new(len)).collect::<io::Result<Vec<_>>>()?;
+    // Frames are independent, so several can be compressed at a time; a short file is done before a thread has begun.
+    let count = if len < WORKERS_FROM_BYTES { 1 } else { processors(WORKERS_MAX) };
+    let workers = (0..count).map(|_| Worker::new(len).map(Mutex::new)).collect::<io::Result<Vec<_>>>()?;
     let mut offset = 0;
     while offset < len {
         // Read here, one after the other; compressed side by side; written here, in order.
         let mut busy = 0;
         while offset < len && busy < workers.len() {
-            offset += workers[busy].take_frame(source, offset, len)?;
+            offset += lock(&workers[busy]).take_frame(source, offset, len)?;
             busy += 1;
         }
-        let (first, others) = workers[..busy].split_at_mut(1);
-        std::thread::scope(|scope| {
-            let others: Vec<_> =
-                others.iter_mut().map(|other| spawn_scoped(scope, || other.compress())).collect();
-            first.iter_mut().for_each(Worker::compress);
-            others.into_iter().try_for_each(|other| {
-                other.finish().map_err(|_| io::Error::other("a thread that compresses died; try again"))
-            })
-        })?;
-        for worker in &mut workers[..busy] {
-            let packed = worker.packed()?;
-            write_fully(target, packed).map_err(|(_, e)| e)?;
-            table.push(packed.len(), worker.plain_len);
+        let lengths = parallel_map(&workers[..busy], WORKERS_MAX, |worker| lock(worker).compress());
+        for (worker, packed_len) in workers.iter().zip(lengths) {
+            let (worker, packed_len) = (lock(worker), packed_len?);
+            write_fully(target, &worker.packed[..packed_len]).map_err(|(_, e)| e)?;
+            table.push(packed_len, worker.plain_len);
         }
         progress(table.plain_len());
     }
@@ -102,7 +99,6 @@ struct Worker {
     plain: Vec<u8>,
     plain_len: usize,
     packed: Vec<u8>,
-    outcome: io::Result<usize>,
 }
 
 impl Worker {
@@ -114,7 +110,6 @@ impl Worker {
             plain: vec![0; FRAME_BYTES_MAX.min(len as usize)],
             plain_len: 0,
             packed: vec![0; packed_bytes_max()],
-            outcome: Ok(0),
         })
     }
 
@@ -125,21 +120,11 @@ impl Worker {
         Ok(self.plain_len as u64)
     }
 
-    fn compress(&mut self) {
+    /// Compresses the frame that was read, and returns its packed length.
+    fn compress(&mut self) -> io::Result<usize> {
         let compressor = if self.is_fine { &mut self.fine } else { &mut self.fast };
-        self.outcome = compressor.compress_to_buffer(&self.plain[..self.plain_len], &mut self.packed[..]);
+        compressor.compress_to_buffer(&self.plain[..self.plain_len], &mut self.packed[..])
     }
-
-    fn packed(&mut self) -> io::Result<&[u8]> {
-        let n = std::mem::replace(&mut self.outcome, Ok(0))?;
-        Ok(&self.packed[..n])
-    }
-}
-
-/// Frames are independent, so several can be compressed at a time; a short file is done before a thread has begun.
-fn workers_for(len: u64) -> usize {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    if len < WORKERS_FROM_BYTES { 1 } else { cores.min(WORKERS_MAX) }
 }
 
 /// The bytes of the frame that begins at `offset`: whole lines, as many as it may hold.
@@ -175,12 +160,6 @@ fn frame_bytes(offset: u64, len: u64) -> usize {
     }
     let bytes = ((len - offset) / TAIL_SHARE).min(FRAME_BYTES_MAX as u64) as usize;
     bytes.max(TAIL_FRAME_BYTES)
-}
-
-/// Returns true if the table of a packed file is as it was written. Where it is not, the file can be read all the same,
-/// most often; but somebody should know.
-pub(crate) fn has_sound_table(file: &dyn DiskFile) -> io::Result<bool> {
-    Table::is_sound(file)
 }
 
 /// Compares a packed file with the first `len` bytes of the plain one. All is read from the file and

@@ -1,4 +1,4 @@
-//! The seam between what Manent keeps and where it is kept.
+//! [`Streams`]: the interface between Manent and the backend that stores its records.
 //!
 //! A backend implements [`Streams`]: append-only rows of numbered records, each known by a [`StreamId`]. A backend
 //! knows spaces, places, keys, ids, numbers and bytes. It knows nothing of turns, forks, titles, memory items or runs:
@@ -662,7 +662,7 @@ pub enum StreamPart {
 /// The parts of a stream, in order. They may be read from the same backend while they are asked for.
 pub type StreamParts<'a> = &'a mut dyn Iterator<Item = Result<StreamPart>>;
 
-/// Told how much of a long piece of work is done: bytes done, which only grow, and bytes in all.
+/// Called with the progress of a long piece of work: bytes done, which only grow, and bytes in all.
 pub type ProgressFn<'a> = &'a mut dyn FnMut(u64, u64);
 
 /// The outcome of [`Maintenance::repair`].
@@ -725,8 +725,8 @@ pub trait StreamReader: fmt::Debug + Send + Sync {
     /// move.
     fn end_at(&mut self, seq: u64);
 
-    /// Moves to the next record or damage. False: there is none now; ask again when the stream has grown. Never waits
-    /// for one. A line that is being written is not there yet.
+    /// Moves to the next record or damage. Returns false if there is none now; ask again when the stream has grown.
+    /// Never waits for one. A line that is being written is not there yet.
     fn advance(&mut self) -> Result<bool>;
 
     /// Returns what [`StreamReader::advance`] moved to; `None` before it was called, after a seek, and at the end. The

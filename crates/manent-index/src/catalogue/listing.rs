@@ -98,7 +98,7 @@ impl Index {
         limit: usize,
         progress: ProgressFn<'_>,
     ) -> Result<Listing> {
-        self.asked(progress, |snapshot| listing_of(snapshot, place, since_ms, limit))
+        self.ask(progress, |snapshot| listing_of(snapshot, place, since_ms, limit))
     }
 
     /// Lists streams like [`Index::sessions`], without waiting for a thread that reads much: what is known so far,
@@ -118,10 +118,10 @@ impl Index {
     }
 
     /// Asks what is known. Where something in it turns out to be broken, it is made anew and asked again.
-    fn asked<T>(&self, progress: ProgressFn<'_>, ask: impl Fn(&Snapshot) -> IndexResult<T>) -> Result<T> {
+    fn ask<T>(&self, progress: ProgressFn<'_>, ask: impl Fn(&Snapshot) -> IndexResult<T>) -> Result<T> {
         let snapshot = self.refresh(Save::Sometimes, &mut *progress)?;
-        if let Ok(told) = ask(&snapshot) {
-            return Ok(told);
+        if let Ok(answer) = ask(&snapshot) {
+            return Ok(answer);
         }
         self.start_anew();
         let snapshot = self.refresh(Save::Sometimes, progress)?;
@@ -130,7 +130,7 @@ impl Index {
 
     /// Counts what the store holds.
     pub fn stats(&self, progress: ProgressFn<'_>) -> Result<StoreStats> {
-        let stats = self.asked(progress, stats_of)?;
+        let stats = self.ask(progress, stats_of)?;
         Ok(StoreStats { index_bytes: self.bytes(), ..stats })
     }
 
@@ -148,7 +148,7 @@ impl Index {
     }
 
     /// Returns the length in bytes that a session had when it was last seen with an end that it lacks now, and the
-    /// number of its last record then. Only what was noted before is asked for: nothing is swept.
+    /// number of its last record then. Only what was noted before is asked for: the index is not refreshed.
     pub fn once(&self, at: &StreamId) -> Result<Option<(u64, u64)>> {
         let Some(row) = self.noted(at) else { return Ok(None) };
         // By its key alone, another may be meant than was noted: one that was begun since.

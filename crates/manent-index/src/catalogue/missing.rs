@@ -46,7 +46,7 @@ pub(crate) struct LostSession {
     /// The session was looked for everywhere, while nothing moved.
     sure: bool,
     /// A command mentioned it.
-    told: bool,
+    reported: bool,
     /// A file without a readable header is in its place, and may be the session. Not saved: the file is looked at
     /// before the loss is sure.
     replaced: bool,
@@ -60,11 +60,7 @@ impl LostSession {
         let native = row.native || row.headed;
         // All of a copy is read.
         let row = Row { place, name, key, id, bytes, last, native, stale: true, ..Row::default() };
-        Some(LostSession { row, last: last?, sure: false, told: false, replaced: false })
-    }
-
-    fn replaced_if(self, replaced: bool) -> LostSession {
-        LostSession { replaced, ..self }
+        Some(LostSession { row, last: last?, sure: false, reported: false, replaced: false })
     }
 
     fn is_ours(&self) -> bool {
@@ -93,7 +89,7 @@ impl LostSession {
     }
 
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
-        let flags = [self.is_ours(), self.sure, self.told];
+        let flags = [self.is_ours(), self.sure, self.reported];
         let flags = flags.iter().rev().fold(0, |all, flag| all << 1 | u64::from(*flag));
         let RecordRef { offset, seq, crc } = self.last;
         for number in [u64::from(self.row.place), flags, self.row.bytes, offset, seq, u64::from(crc)] {
@@ -108,11 +104,11 @@ impl LostSession {
         let (place, flags, bytes) = (from.next()? as u8, from.next()?, from.next()?);
         let last = from.record_ref()?;
         let flag = |at: u32| flags >> at & 1 == 1;
-        let (native, sure, told) = (flag(0), flag(1), flag(2));
+        let (native, sure, reported) = (flag(0), flag(1), flag(2));
         let (name, key, id) = (from.text()?.to_owned(), from.text()?.to_owned(), from.text()?.to_owned());
         let row =
             Row { place, name, key, id, bytes, last: Some(last), native, stale: true, ..Row::default() };
-        Ok(LostSession { row, last, sure, told, replaced: false })
+        Ok(LostSession { row, last, sure, reported, replaced: false })
     }
 }
 
@@ -138,7 +134,7 @@ pub(crate) struct PresentSessions {
 }
 
 impl PresentSessions {
-    pub(crate) fn note_rows(&mut self, rows: &[RowRef]) -> IndexResult<()> {
+    fn note_rows<'a>(&mut self, rows: impl IntoIterator<Item = &'a RowRef>) -> IndexResult<()> {
         for row in rows {
             let row = row.row()?;
             self.note(&row.id, &row.key);
@@ -193,7 +189,7 @@ pub(crate) fn replace_rows(
         let replaced = olds().filter_map(|old| {
             let gone = LostSession::of(old)?;
             let by_other = others.contains(&(gone.row.place, gone.row.name.clone()));
-            Some(gone.replaced_if(!by_other))
+            Some(LostSession { replaced: !by_other, ..gone })
         });
         known.gone.extend(replaced.filter(|gone| !present.holds(gone)));
     }
@@ -212,7 +208,7 @@ pub(crate) fn drop_gone(known: &mut LoadedIndex, gone: &[Arc<Row>]) {
 
 impl Index {
     /// Decides which of the sessions that went are lost, when everything was looked at. `found`: what was read in this
-    /// sweep.
+    /// refresh.
     pub(crate) fn settle_gone(&self, known: &mut LoadedIndex, found: &PresentSessions) -> IndexResult<()> {
         if self.corpus.losses() == LossPolicy::Ignored {
             known.gone.clear();
@@ -222,7 +218,7 @@ impl Index {
         }
         let before = known.gone.clone();
         // One that was restored and purged, while nobody looked, is no longer a loss.
-        self.drop_leaving(&mut known.gone);
+        self.drop_purges(&mut known.gone);
         known.gone.retain(|gone| !found.holds(gone));
         if known.gone.iter().any(|gone| !gone.sure) {
             let mut present = PresentSessions::default();
@@ -236,8 +232,8 @@ impl Index {
     }
 
     /// Drops the sessions that are being purged, by this or another process.
-    fn drop_leaving(&self, gone: &mut Vec<LostSession>) {
-        let mut leaving = self.dir.as_ref().map(IndexDir::leaving).unwrap_or_default();
+    fn drop_purges(&self, gone: &mut Vec<LostSession>) {
+        let mut leaving = self.dir.as_ref().map(IndexDir::purges).unwrap_or_default();
         leaving.extend(lock(&self.purged).iter().cloned());
         gone.retain(|gone| !leaving.iter().any(|leaving| leaving.is_row(&gone.row)));
     }
@@ -248,7 +244,7 @@ impl Index {
         let leaving = |at: &StreamId| PendingPurge { key: at.key.as_str().to_owned(), id: at.id.clone() };
         let leaving: Vec<PendingPurge> = sessions.iter().map(leaving).collect();
         if let Some(dir) = self.dir.as_ref() {
-            let _ = dir.add_leaving(&leaving);
+            let _ = dir.add_purges(&leaving);
         }
         lock(&self.purged).extend(leaving);
     }
@@ -291,7 +287,7 @@ impl Index {
             let gone = changed.old.as_ref().and_then(|row| LostSession::of(row));
             let listed = changed.identify(&*self.corpus)?;
             let is_headed = listed.as_ref().is_some_and(|listed| !listed.id.id.is_empty());
-            lost.extend(gone.map(|gone| gone.replaced_if(!is_headed)));
+            lost.extend(gone.map(|gone| LostSession { replaced: !is_headed, ..gone }));
             match listed {
                 Some(listed) => present.note(&listed.id.id, listed.id.key.as_str()),
                 None => settled = false,
@@ -301,11 +297,8 @@ impl Index {
         if lost.is_empty() {
             return Ok((lost, settled));
         }
-        for row in known.rows.iter().filter(|row| !stale.contains(&row.number())) {
-            let row = row.row()?;
-            present.note(&row.id, &row.key);
-        }
-        self.drop_leaving(&mut lost);
+        present.note_rows(known.rows.iter().filter(|row| !stale.contains(&row.number())))?;
+        self.drop_purges(&mut lost);
         lost.retain(|gone| !(present.holds(gone) || gone.lies_there(&*self.corpus)));
         drop_repeated(&mut lost);
         Ok((lost, settled))
@@ -351,10 +344,10 @@ impl Index {
     pub fn newly_missing(&self) -> Vec<MissingSession> {
         let mut state = lock(&self.state);
         let Some(known) = &mut state.known else { return Vec::new() };
-        let is_new = |gone: &&mut LostSession| gone.is_ours() && gone.sure && !gone.told;
+        let is_new = |gone: &&mut LostSession| gone.is_ours() && gone.sure && !gone.reported;
         let mut new = Vec::new();
         for gone in known.gone.iter_mut().filter(is_new) {
-            gone.told = true;
+            gone.reported = true;
             new.push(gone.clone());
         }
         known.unsaved_rows += new.len();
@@ -369,7 +362,7 @@ impl Index {
     /// Looks for the missing sessions that [`Index::newly_missing`] would return after a search or a list, for a
     /// program that does neither. Compares names and time stamps; records are read only if a session is missing.
     pub fn look_for_newly_missing(&self) -> Result<Vec<MissingSession>> {
-        if !if_usable(self.lost())?.iter().flatten().any(|gone| gone.is_ours() && !gone.told) {
+        if !if_usable(self.lost())?.iter().flatten().any(|gone| gone.is_ours() && !gone.reported) {
             return Ok(Vec::new());
         }
         self.refresh(Save::Sometimes, &mut |_, _| {})?;
@@ -386,11 +379,12 @@ impl Index {
         let has_header = has_header.iter().any(|listed| !listed.id.id.is_empty());
         let is_replaced = |row: &Row| !has_header && live.as_ref().is_some_and(|live| live.name == row.name);
         let rows = rows.iter().filter(|row| row.native || row.headed);
-        gone.extend(rows.filter_map(|row| Some(LostSession::of(row)?.replaced_if(is_replaced(row)))));
+        let lost = |row: &Row| Some(LostSession { replaced: is_replaced(row), ..LostSession::of(row)? });
+        gone.extend(rows.filter_map(lost));
         if gone.is_empty() {
             return Ok(None);
         }
-        self.drop_leaving(&mut gone);
+        self.drop_purges(&mut gone);
         let mut present = PresentSessions::default();
         for place in Place::ALL {
             for listed in self.corpus.list(place, Selector::Key(key), ListDetail::Header)? {

@@ -254,8 +254,8 @@ pub(crate) struct Row {
     pub(crate) created_ms: i64,
     pub(crate) updated_ms: i64,
     /// The first thing the user said, shortened, and the title that was given.
-    pub(crate) said: String,
-    pub(crate) given: String,
+    pub(crate) opening: String,
+    pub(crate) given_title: String,
     pub(crate) damaged: bool,
     pub(crate) torn: bool,
     /// Written by us: it only grows.
@@ -282,7 +282,7 @@ impl Row {
     }
 
     pub(crate) fn title(&self) -> &str {
-        if self.given.is_empty() { &self.said } else { &self.given }
+        if self.given_title.is_empty() { &self.opening } else { &self.given_title }
     }
 
     /// Writes all fields but those of the front.
@@ -322,8 +322,8 @@ impl Row {
             &self.parent,
             &self.created,
             &self.updated,
-            &self.said,
-            &self.given,
+            &self.opening,
+            &self.given_title,
             &self.unreadable,
         ];
         for text in texts {
@@ -355,8 +355,8 @@ impl Row {
             &mut row.parent,
             &mut row.created,
             &mut row.updated,
-            &mut row.said,
-            &mut row.given,
+            &mut row.opening,
+            &mut row.given_title,
             &mut row.unreadable,
         ];
         for text in texts {
@@ -469,8 +469,8 @@ mod tests {
             updated: text("u"),
             created_ms: -35,
             updated_ms: 36,
-            said: text("said"),
-            given: text("given"),
+            opening: text("said"),
+            given_title: text("given"),
             damaged: true,
             torn: true,
             native: true,

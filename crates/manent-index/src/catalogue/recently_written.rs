@@ -35,12 +35,12 @@ impl Index {
             && let Ok(mut line) = serde_json::to_vec(key.as_str())
         {
             line.push(b'\n');
-            let _ = dir.add_news(&line);
+            let _ = dir.add_recent(&line);
         }
     }
     /// Lists live sessions like [`Index::sessions`], from the catalogue and without looking at every stream. What this
     /// and other processes of ours wrote is there; what other programs wrote since [`Listing::as_of_ms`] may not be.
-    /// Nothing where the store is not so large that this would help, or where that cannot be told: ask
+    /// `None` where the store is not so large that this would help, or where that cannot be told: ask
     /// [`Index::sessions`].
     pub fn sessions_at_once(&self, since_ms: Option<i64>, limit: usize) -> Result<Option<Listing>> {
         let Some(dir) = self.dir.as_ref() else { return Ok(None) };
@@ -62,7 +62,7 @@ fn at_once(
     let mut rows: Vec<RowRef> = (0..filed.len() as u32).map(|at| RowRef::OnDisk(filed.clone(), at)).collect();
     rows.retain(|row| row.place() == Place::Live);
     let mut noted = Vec::new();
-    for key in dir.news()? {
+    for key in dir.recent()? {
         noted.extend(corpus.live_outside(&key)?);
     }
     if noted.len() > PAGE_MAX {
@@ -119,7 +119,7 @@ fn bring_up(
         }
     }
     let none_moved = MovedStreams::default();
-    let read = read_batch(corpus, &changed, &none_moved, next_number, None, None, &mut |_| {});
+    let read = read_batch(corpus, &changed, &none_moved, next_number, None, &|_, _| {}, &mut |_| {});
     let read = read.map_err(|_| RefreshError::Unsettled)?;
     rows.extend(read.rows);
     Ok(())

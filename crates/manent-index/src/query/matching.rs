@@ -365,13 +365,13 @@ pub(crate) fn phrase(
         for word in front.iter().flatten().chain([last]) {
             lists.push(view.segment.list(word)?);
         }
-        let told = if prefix { tags.len() - 1 } else { tags.len() };
-        rows_of_words(&mut lists, &tags[1.min(told)..told], &mut made)?;
+        let tagged = if prefix { tags.len() - 1 } else { tags.len() };
+        rows_of_words(&mut lists, &tags[1.min(tagged)..tagged], &mut made)?;
     }
     Ok(MergedDocs::of(made))
 }
 
-/// `tags`: of the second word, the third and so on, as far as they are told.
+/// `tags`: of the second word, the third and so on, as far as they are tagged.
 fn rows_of_words(lists: &mut [PostingList], tags: &[u8], made: &mut Vec<(u32, u32)>) -> IndexResult<()> {
     // Of a word, a sixteenth of its occurrences has the right tag behind it; to lead, it counts as that much rarer.
     let cost = |at: usize| lists[at].count() as usize / if at < tags.len() { TAGS } else { 1 };

@@ -13,7 +13,7 @@ mod tests;
 
 use std::collections::HashSet;
 
-use manent_store::human_time::{TimeError, parse_time};
+use manent_store::human_time::{TimeError, TimeRange, parse_time};
 use manent_store::{SessionKey, clock};
 
 use crate::words::{PREFIX_BYTES_MAX, Words};
@@ -147,7 +147,7 @@ impl Query {
     }
 
     /// The words of a question and nothing else, any of which may be missing: what a user writes to a model is no
-    /// query, whatever signs are in it. Nothing: it has no words.
+    /// query, whatever signs are in it. `None` if it has no words.
     pub fn of_question(text: &str) -> Option<Query> {
         let (mut words, mut seen) = (String::new(), HashSet::new());
         Words::default().split(text, |term, _| {
@@ -182,17 +182,17 @@ impl Query {
         self
     }
 
-    /// Narrows it to what was said at this time or later, in milliseconds since 1970.
+    /// Narrows it to records of this time or later, in milliseconds since 1970.
     #[must_use]
     pub fn since(mut self, ms: i64) -> Query {
         self.since_ms = self.since_ms.max(Some(ms));
         self
     }
 
-    /// Narrows it to what was said before this time, in milliseconds since 1970.
+    /// Narrows it to records before this time, in milliseconds since 1970.
     #[must_use]
     pub fn until(mut self, ms: i64) -> Query {
-        self.until_ms = Some(earlier(self.until_ms, ms));
+        self.until_ms = Some(self.until_ms.map_or(ms, |until| until.min(ms)));
         self
     }
 }
@@ -342,7 +342,7 @@ impl Parser {
         });
     }
 
-    /// The terms of an item. Nothing: it has none, as `!!!`.
+    /// Returns the terms of an item; `None` if it has none, as `!!!`.
     fn phrase(&mut self, item: &Item<'_>) -> Option<Phrase> {
         let (mut terms, mut start, mut end) = (Vec::new(), usize::MAX, 0);
         self.splitter.split(item.text, |term, range| {
@@ -362,15 +362,15 @@ impl Parser {
 
     /// Narrows the time in which to look.
     fn narrow(&mut self, item: &Item<'_>, filter: &'static str, bound: Bound) -> Result<(), QueryError> {
-        let given = parse_time(item.text.trim(), self.now_ms)
+        let TimeRange { start_ms, end_ms } = parse_time(item.text.trim(), self.now_ms)
             .map_err(|source| QueryError::Time { filter, source })?;
-        let (since, until) = (&mut self.query.since_ms, &mut self.query.until_ms);
-        match bound {
-            Bound::FromStart => *since = (*since).max(Some(given.start_ms)),
-            Bound::FromEnd => *since = (*since).max(Some(given.end_ms)),
-            Bound::BeforeStart => *until = Some(earlier(*until, given.start_ms)),
-            Bound::BeforeEnd => *until = Some(earlier(*until, given.end_ms)),
-        }
+        let query = std::mem::take(&mut self.query);
+        self.query = match bound {
+            Bound::FromStart => query.since(start_ms),
+            Bound::FromEnd => query.since(end_ms),
+            Bound::BeforeStart => query.until(start_ms),
+            Bound::BeforeEnd => query.until(end_ms),
+        };
         Ok(())
     }
 
@@ -429,10 +429,6 @@ impl Parser {
         }
         plain
     }
-}
-
-fn earlier(until: Option<i64>, ms: i64) -> i64 {
-    until.map_or(ms, |until| until.min(ms))
 }
 
 /// The roles of a list with commas between them.

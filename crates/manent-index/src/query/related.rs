@@ -159,6 +159,10 @@ fn scores_in(
 ) -> IndexResult<Vec<f32>> {
     let turns = view.segment.turns as usize;
     let mut scores = vec![0.0; turns];
+    let (neighbours, of_session) = match scope {
+        ScoreScope::Alone => (0, 0.0),
+        ScoreScope::Conversation => (NEIGHBOURS, SESSION),
+    };
     let lengths = lengths_with_neighbours(view, scope)?;
     let mut times = vec![0.0_f32; turns];
     for stem in sought {
@@ -176,7 +180,21 @@ fn scores_in(
             }
         }
         let weight = score::weight(stem.count.min(all), all);
-        add_word(view, stem, &Counted { times: &times, lengths: &lengths }, weight, scope, &mut scores);
+        for (run, row) in view.segment.runs.iter().zip(&view.rows) {
+            let in_session = row.is_some_and(|row| stem.rows.get(row as usize).is_some_and(|is_in| *is_in));
+            if !in_session {
+                continue;
+            }
+            let (first, end) = (run.first as usize, run.end() as usize);
+            for (doc, score) in scores.iter_mut().enumerate().take(end).skip(first) {
+                let near = &times[doc.saturating_sub(neighbours).max(first)..=doc];
+                let sum = near.iter().rev().zip(NEARNESS).fold(0.0, |sum, (times, near)| sum + times * near);
+                *score += weight * of_session;
+                if sum > 0.0 {
+                    *score += weight * score::impact_of_length(sum, lengths[doc]);
+                }
+            }
+        }
     }
     let seconds = view.segment.seconds()?;
     for date in dates {
@@ -189,42 +207,6 @@ fn scores_in(
         }
     }
     Ok(scores)
-}
-
-/// The occurrences of a word in each record of a segment, and the lengths of the records.
-struct Counted<'a> {
-    times: &'a [f32],
-    lengths: &'a [f32],
-}
-
-/// Adds the contribution of a word to the score of each record.
-fn add_word(
-    view: &SegmentView,
-    stem: &ResolvedStem,
-    counted: &Counted<'_>,
-    weight: f32,
-    scope: ScoreScope,
-    scores: &mut [f32],
-) {
-    let (neighbours, of_session) = match scope {
-        ScoreScope::Alone => (0, 0.0),
-        ScoreScope::Conversation => (NEIGHBOURS, SESSION),
-    };
-    for (run, row) in view.segment.runs.iter().zip(&view.rows) {
-        let in_session = row.is_some_and(|row| stem.rows.get(row as usize).is_some_and(|is_in| *is_in));
-        if !in_session {
-            continue;
-        }
-        let (first, end) = (run.first as usize, run.end() as usize);
-        for (doc, sum_of_all) in scores.iter_mut().enumerate().take(end).skip(first) {
-            let near = &counted.times[doc.saturating_sub(neighbours).max(first)..=doc];
-            let sum = near.iter().rev().zip(NEARNESS).fold(0.0, |sum, (times, near)| sum + times * near);
-            *sum_of_all += weight * of_session;
-            if sum > 0.0 {
-                *sum_of_all += weight * score::impact_of_length(sum, counted.lengths[doc]);
-            }
-        }
-    }
 }
 
 /// Returns the length of each record, taken together with the one before it.

@@ -91,13 +91,13 @@ impl IndexDir {
     }
 
     /// Appends a line to the list of recently written sessions.
-    pub(crate) fn add_news(&self, line: &[u8]) -> io::Result<()> {
-        self.blobs.append(&self.name(NEWS), line, Durability::Flush)
+    pub(crate) fn add_recent(&self, line: &[u8]) -> io::Result<()> {
+        self.blobs.append(&self.name(RECENT), line, Durability::Flush)
     }
 
     /// Returns the sessions that were written since all streams were last compared, each once.
-    pub(crate) fn news(&self) -> IndexResult<Vec<SessionKey>> {
-        let (keys, _) = self.lines::<String>(NEWS)?;
+    pub(crate) fn recent(&self) -> IndexResult<Vec<SessionKey>> {
+        let (keys, _) = self.lines::<String>(RECENT)?;
         let mut seen = HashSet::new();
         let keys = keys.into_iter().filter_map(|key| SessionKey::new(key).ok());
         Ok(keys.filter(|key| seen.insert(key.clone())).collect())
@@ -105,18 +105,18 @@ impl IndexDir {
 
     /// Returns the length of the list of recently written sessions in bytes.
     pub(crate) fn written_log_bytes(&self) -> u64 {
-        self.lines_bytes(NEWS)
+        self.lines_bytes(RECENT)
     }
 
     /// Removes the list of recently written sessions if it still has this length: all streams were compared since.
-    pub(crate) fn drop_news(&self, bytes: u64) {
+    pub(crate) fn drop_recent(&self, bytes: u64) {
         if bytes > 0 && self.written_log_bytes() == bytes {
-            let _ = self.remove(NEWS);
+            let _ = self.remove(RECENT);
         }
     }
 
     /// Notes sessions that are going to be purged, durably: if the purge is cut off, nobody takes them for lost.
-    pub(crate) fn add_leaving(&self, leaving: &[PendingPurge]) -> io::Result<()> {
+    pub(crate) fn add_purges(&self, leaving: &[PendingPurge]) -> io::Result<()> {
         // Without a catalogue, nobody knows of them.
         if self.edition().is_none() || !self.is_ours()? {
             return Ok(());
@@ -126,21 +126,21 @@ impl IndexDir {
             serde_json::to_writer(&mut lines, leaving)?;
             lines.push(b'\n');
         }
-        self.blobs.append(&self.name(LEAVING), &lines, Durability::Sync)?;
+        self.blobs.append(&self.name(PURGES), &lines, Durability::Sync)?;
         self.blobs.sync(&self.folder)
     }
 
     /// Returns the sessions that are being purged.
-    pub(crate) fn leaving(&self) -> Vec<PendingPurge> {
-        self.lines(LEAVING).map(|(leaving, _)| leaving).unwrap_or_default()
+    pub(crate) fn purges(&self) -> Vec<PendingPurge> {
+        self.lines(PURGES).map(|(leaving, _)| leaving).unwrap_or_default()
     }
 
     /// Removes the list of pending purges once the catalogue has a row of none of them.
-    pub(crate) fn drop_leaving(&self, rows: &[Arc<Row>]) {
-        let Ok((leaving, bytes)) = self.lines::<PendingPurge>(LEAVING) else { return };
+    pub(crate) fn drop_purges(&self, rows: &[Arc<Row>]) {
+        let Ok((leaving, bytes)) = self.lines::<PendingPurge>(PURGES) else { return };
         let is_known = |leaving: &PendingPurge| rows.iter().any(|row| leaving.is_row(row));
-        if bytes > 0 && !leaving.iter().any(is_known) && self.lines_bytes(LEAVING) == bytes {
-            let _ = self.remove(LEAVING);
+        if bytes > 0 && !leaving.iter().any(is_known) && self.lines_bytes(PURGES) == bytes {
+            let _ = self.remove(PURGES);
         }
     }
 
@@ -240,8 +240,8 @@ impl IndexDir {
     pub(crate) fn clear(&self) -> io::Result<()> {
         // First the catalogue: segments without one count for nothing.
         self.remove(CATALOGUE)?;
-        self.remove(NEWS)?;
-        self.remove(LEAVING)?;
+        self.remove(RECENT)?;
+        self.remove(PURGES)?;
         self.tidy(&[])?;
         self.blobs.sync(&self.folder)
     }
@@ -253,8 +253,8 @@ impl IndexDir {
 
 const CATALOGUE: &str = "catalogue";
 const LOCK: &str = "lock";
-const NEWS: &str = "news";
-const LEAVING: &str = "leaving";
+const RECENT: &str = "news";
+const PURGES: &str = "leaving";
 /// The number of bytes that are read of a blob of lines.
 const LINES_BYTES_MAX: u64 = 1024 * 1024;
 const SEGMENT: &str = ".words";

@@ -32,13 +32,13 @@ pub(crate) struct SegmentSink<'a> {
     /// Receives the bytes of each finished segment.
     give: &'a mut dyn FnMut(Vec<u8>) -> Result<()>,
     /// The last records of the stream: neighbours of the next one.
-    before: VecDeque<Before>,
+    before: VecDeque<Neighbour>,
     /// The run of this stream was begun in the current segment.
     begun: bool,
 }
 
 #[derive(Default)]
-struct Before {
+struct Neighbour {
     role: String,
     second: u32,
     record: RecordRef,
@@ -71,8 +71,8 @@ impl<'a> SegmentSink<'a> {
             self.begun = true;
             self.builder.begin_run(number, self.before.len() as u32);
             for before in &self.before {
-                let said = TurnInfo { role: &before.role, second: before.second, record: before.record };
-                self.builder.add(said, &before.text);
+                let turn = TurnInfo { role: &before.role, second: before.second, record: before.record };
+                self.builder.add(turn, &before.text);
             }
         }
         self.builder.add(TurnInfo { role, second, record }, text);
@@ -348,10 +348,10 @@ fn note(corpus: &dyn Corpus, entry: &Entry<'_>, document: &Document<'_>, row: &m
         row.updated_ms = ms.unwrap_or(row.updated_ms);
     }
     match &document.content {
-        Content::Text { .. } if row.said.is_empty() => {
-            row.said = corpus.opening(entry).map(|text| shorten(&text)).unwrap_or_default();
+        Content::Text { .. } if row.opening.is_empty() => {
+            row.opening = corpus.opening(entry).map(|text| shorten(&text)).unwrap_or_default();
         }
-        Content::Title(title) => row.given = shorten(title),
+        Content::Title(title) => row.given_title = shorten(title),
         Content::Text { .. } | Content::Other => {}
     }
     ms
@@ -404,20 +404,27 @@ impl ChangedStream {
     }
 }
 
-pub(crate) fn in_batches(changed: Vec<ChangedStream>) -> Vec<Vec<ChangedStream>> {
-    let mut batches: Vec<Vec<ChangedStream>> = Vec::new();
-    let mut bytes = 0;
-    for one in changed {
-        if batches.is_empty() || bytes >= BATCH_BYTES {
-            batches.push(Vec::new());
-            bytes = 0;
+/// Cuts items into groups, in their order. `has_room` tells whether a group of so many bytes takes an item of so many
+/// bytes; a new group takes any.
+pub(crate) fn grouped<T>(
+    items: Vec<T>,
+    bytes_of: impl Fn(&T) -> u64,
+    has_room: impl Fn(u64, u64) -> bool,
+) -> Vec<Vec<T>> {
+    let mut groups: Vec<Vec<T>> = Vec::new();
+    let mut group_bytes = 0;
+    for item in items {
+        let bytes = bytes_of(&item);
+        match groups.last_mut().filter(|_| has_room(group_bytes, bytes)) {
+            Some(group) => group.push(item),
+            None => {
+                groups.push(vec![item]);
+                group_bytes = 0;
+            }
         }
-        bytes += one.unread_bytes();
-        if let Some(batch) = batches.last_mut() {
-            batch.push(one);
-        }
+        group_bytes += bytes;
     }
-    batches
+    groups
 }
 
 /// The rows and segments of a batch of streams.
@@ -442,7 +449,7 @@ pub(crate) fn read_batch(
     moved: &MovedStreams,
     next_number: u64,
     onto: Option<&IndexDir>,
-    publish: Option<Publish<'_>>,
+    publish: Publish<'_>,
     progress: &mut dyn FnMut(u64),
 ) -> RefreshResult<BatchResult> {
     let bytes: u64 = batch.iter().map(ChangedStream::unread_bytes).sum();
@@ -477,7 +484,7 @@ struct Reading<'a> {
     batch: &'a [ChangedStream],
     moved: &'a MovedStreams,
     onto: Option<&'a IndexDir>,
-    publish: Option<Publish<'a>>,
+    publish: Publish<'a>,
     next: AtomicUsize,
     number: AtomicU64,
     done: AtomicU64,
@@ -493,11 +500,9 @@ impl Reading<'_> {
         let mut published = 0;
         let mut give = |bytes: Vec<u8>| {
             let segment = self.keep(bytes)?;
-            if let Some(publish) = self.publish {
-                let rows = rows.borrow();
-                publish(&rows[published..], &segment);
-                published = rows.len();
-            }
+            let rows = rows.borrow();
+            (self.publish)(&rows[published..], &segment);
+            published = rows.len();
             segments.push(segment);
             Ok(())
         };

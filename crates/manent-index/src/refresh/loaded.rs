@@ -10,6 +10,7 @@ use crate::catalogue::{self, CatalogueHead, RowRef, SegmentFile};
 use crate::error::IndexResult;
 use crate::pages::Pages;
 use crate::refresh::index_dir::{Edition, IndexDir};
+use crate::refresh::ingest::grouped;
 use crate::segment::Segment;
 use crate::segment::builder::merge;
 use crate::segment::view::SegmentView;
@@ -74,7 +75,7 @@ fn views_of(rows: &[RowRef], segments: &[SegmentHandle]) -> Vec<SegmentView> {
     let places: HashMap<u64, u32, foldhash::fast::RandomState> =
         (0..).zip(rows).map(|(at, row)| (row.number(), at)).collect();
     let row_of = |number: u64| places.get(&number).copied();
-    segments.iter().map(|held| SegmentView::new(held.segment.clone(), row_of)).collect()
+    segments.iter().map(|handle| SegmentView::new(handle.segment.clone(), row_of)).collect()
 }
 
 impl SegmentHandle {
@@ -117,15 +118,11 @@ impl LoadedIndex {
     /// Forgets the names of the segments, because their files are gone from the disk.
     pub(crate) fn forget_names(&mut self) {
         self.edition = None;
-        self.segments.iter_mut().for_each(|held| held.named = None);
+        self.segments.iter_mut().for_each(|handle| handle.named = None);
     }
 
     pub(crate) fn views(&self) -> Vec<SegmentView> {
         views_of(&self.rows, &self.segments)
-    }
-
-    pub(crate) fn snapshot(&self) -> Snapshot {
-        Snapshot::new(self.rows.clone(), &self.segments)
     }
 
     /// Returns true if a segment holds records of a stream that is gone.
@@ -150,8 +147,8 @@ impl LoadedIndex {
             Ok(catalogue) => catalogue.map(|(head, _)| head.segments).unwrap_or_default(),
             Err(_) => return,
         };
-        for held in &mut self.segments {
-            held.named.take_if(|name| !named.contains(name));
+        for handle in &mut self.segments {
+            handle.named.take_if(|name| !named.contains(name));
         }
         let _ = dir.tidy(&named);
     }
@@ -159,26 +156,27 @@ impl LoadedIndex {
     fn try_save(&mut self, dir: &IndexDir) -> IndexResult<()> {
         let mut stay: Vec<SegmentHandle> = Vec::new();
         let mut small = Vec::new();
-        for (held, view) in self.segments.iter().zip(self.views()) {
+        for (handle, view) in self.segments.iter().zip(self.views()) {
             if view.rows.iter().all(Option::is_none) {
                 continue;
             }
-            match &held.named {
-                Some(_) if !view.holds_gone() => stay.push(held.clone()),
+            match &handle.named {
+                Some(_) if !view.holds_gone() => stay.push(handle.clone()),
                 Some(_) => stay.push(rewritten(dir, &[view])?),
                 None => small.push(view),
             }
         }
-        for views in in_portions(small) {
+        let has_room = |group: u64, bytes: u64| group + bytes <= SEGMENT_BYTES_MAX;
+        for views in grouped(small, |view| view.segment.bytes(), has_room) {
             stay.push(rewritten(dir, &views)?);
         }
         while let Some(crowd) = crowded(&stay) {
             let (together, apart): (Vec<_>, Vec<_>) =
-                stay.into_iter().partition(|held| class_of(held) == Some(crowd));
+                stay.into_iter().partition(|handle| class_of(handle) == Some(crowd));
             stay = apart;
             stay.push(rewritten(dir, &views_of(&self.rows, &together))?);
         }
-        let named: Vec<SegmentFile> = stay.iter().filter_map(|held| held.named.clone()).collect();
+        let named: Vec<SegmentFile> = stay.iter().filter_map(|handle| handle.named.clone()).collect();
         let rows = self.rows.iter().map(RowRef::row).collect::<IndexResult<Vec<_>>>()?;
         let (next_number, cursor, checked_ms) = (self.next_number, self.cursor.clone(), self.checked_ms);
         let head =
@@ -187,8 +185,8 @@ impl LoadedIndex {
         self.saved_cursor = head.cursor;
         self.segments = stay;
         (self.edition, self.catalogue) = dir.hold_edition();
-        dir.drop_news(self.written_log_bytes);
-        dir.drop_leaving(&rows);
+        dir.drop_recent(self.written_log_bytes);
+        dir.drop_purges(&rows);
         (self.unsaved_bytes, self.unsaved_rows, self.has_strays) = (0, 0, false);
         Ok(())
     }
@@ -200,27 +198,9 @@ fn rewritten(dir: &IndexDir, views: &[SegmentView]) -> IndexResult<SegmentHandle
     Ok(SegmentHandle { segment: Arc::new(dir.segment(&named)?), named: Some(named) })
 }
 
-/// Groups segments that were built in memory so that each group makes one segment of a good size.
-fn in_portions(views: Vec<SegmentView>) -> Vec<Vec<SegmentView>> {
-    let mut portions: Vec<Vec<SegmentView>> = Vec::new();
-    let mut bytes = 0;
-    for view in views {
-        let size = view.segment.bytes();
-        if portions.is_empty() || bytes + size > SEGMENT_BYTES_MAX {
-            portions.push(Vec::new());
-            bytes = 0;
-        }
-        bytes += size;
-        if let Some(portion) = portions.last_mut() {
-            portion.push(view);
-        }
-    }
-    portions
-}
-
 /// Returns the size class of a segment, or `None` if it is large: nothing is gained by merging it.
-fn class_of(held: &SegmentHandle) -> Option<u32> {
-    let bytes = held.segment.bytes();
+fn class_of(handle: &SegmentHandle) -> Option<u32> {
+    let bytes = handle.segment.bytes();
     (bytes < SEGMENT_BYTES_MAX / CROWD as u64).then(|| (bytes / SMALLEST_BYTES).max(1).ilog(CROWD as u64))
 }
 

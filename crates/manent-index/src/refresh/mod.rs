@@ -28,9 +28,7 @@ use crate::corpus::Corpus;
 use crate::error::{Error, IndexDamage, IndexResult, Result};
 use crate::refresh::changes::{Differences, drop_copies, is_all_there, settle_forks, survey};
 use crate::refresh::index_dir::IndexDir;
-use crate::refresh::ingest::{
-    BATCH_BYTES, ChangedStream, MovedStreams, Publish, SAVE_BYTES, in_batches, read_batch,
-};
+use crate::refresh::ingest::{BATCH_BYTES, ChangedStream, MovedStreams, SAVE_BYTES, grouped, read_batch};
 use crate::refresh::loaded::{LoadedIndex, SegmentHandle, Snapshot};
 
 /// An index over a [`Corpus`], shared by all that use it in this process.
@@ -203,7 +201,7 @@ impl Index {
         let refresh = move || {
             let Some(index) = index.upgrade() else { return };
             let _done = ReadingGuard(&index);
-            // An error is told to the next caller that asks for everything.
+            // The next caller that asks for everything gets the error.
             let _ = index.refresh(Save::Sometimes, &mut |_, _| {});
         };
         if std::thread::Builder::new().name("manent-index".to_owned()).spawn(refresh).is_err() {
@@ -216,27 +214,25 @@ impl Index {
     /// Returns how many bytes the segments take.
     pub(crate) fn bytes(&self) -> u64 {
         let state = lock(&self.state);
-        state.known.iter().flat_map(|known| &known.segments).map(|held| held.segment.bytes()).sum()
+        state.known.iter().flat_map(|known| &known.segments).map(|handle| handle.segment.bytes()).sum()
     }
 
     /// Compares the index on the disk with the streams. Changes nothing.
     pub fn index_state(&self) -> Result<IndexState> {
         let Some(dir) = &self.dir else { return Ok(IndexState::default()) };
-        let mut told = IndexState { dir: dir.dir(), ..IndexState::default() };
-        let looked = LoadedIndex::load(dir).map(|known| {
-            told.sessions = known.rows.len();
-            told.bytes = known.segments.iter().map(|held| held.segment.bytes()).sum();
-            told.written_ms = known.edition.map(|edition| edition.written_ms);
-            survey(&known, &*self.corpus, Some(dir), false)
-        });
-        match looked {
-            Err(broken) => told.broken = Some(broken.to_string()),
-            Ok(compared) => {
-                let (changed, gone) = compared.map_err(RefreshError::into_error)?.differences;
-                told.behind = changed.len() + gone.len();
+        let mut state = IndexState { dir: dir.dir(), ..IndexState::default() };
+        match LoadedIndex::load(dir) {
+            Err(broken) => state.broken = Some(broken.to_string()),
+            Ok(known) => {
+                state.sessions = known.rows.len();
+                state.bytes = known.segments.iter().map(|handle| handle.segment.bytes()).sum();
+                state.written_ms = known.edition.map(|edition| edition.written_ms);
+                let survey = survey(&known, &*self.corpus, Some(dir), false);
+                let (changed, gone) = survey.map_err(RefreshError::into_error)?.differences;
+                state.behind = changed.len() + gone.len();
             }
         }
-        Ok(told)
+        Ok(state)
     }
 
     /// Reads what changed since the last refresh, and returns what is known now.
@@ -256,7 +252,8 @@ impl Index {
                 Ok(()) => {
                     let State { known, snapshot, .. } = &mut *state;
                     let known = known.get_or_insert_default();
-                    return Ok(snapshot.get_or_insert_with(|| Arc::new(known.snapshot())).clone());
+                    let new = || Arc::new(Snapshot::new(known.rows.clone(), &known.segments));
+                    return Ok(snapshot.get_or_insert_with(new).clone());
                 }
                 Err(RefreshError::Outdated) => state.known = None,
                 Err(RefreshError::Unsettled) => {}
@@ -305,7 +302,7 @@ impl Index {
         let mut state = lock(&self.state);
         state.snapshot = None;
         let Some(known) = &mut state.known else { return };
-        // Nobody tells of a change that was told before: look at everything.
+        // A change that was reported before is not reported again: look at everything.
         known.is_checked = false;
         for slot in &mut known.rows {
             if numbers.contains(&slot.number())
@@ -388,11 +385,11 @@ impl Index {
             ReadingGuard(self)
         });
         known.is_checked = false;
-        // Until everything was read, nobody may believe that nothing else came.
+        // Until everything was read, the cursor would hide what else came.
         let cursor = std::mem::take(&mut known.cursor);
         let moved: MovedStreams = Mutex::new(known_by_id(&known.gone, &gone).collect());
         let (mut done, mut lost, mut found) = (0, false, PresentSessions::default());
-        for batch in in_batches(changed) {
+        for batch in grouped(changed, ChangedStream::unread_bytes, |bytes, _| bytes < BATCH_BYTES) {
             let bytes: u64 = batch.iter().map(ChangedStream::unread_bytes).sum();
             let onto = self.dir.as_ref().filter(|_| writing.is_some());
             let mut tell = |now: u64| {
@@ -400,9 +397,8 @@ impl Index {
                 progress(done + now, total);
             };
             let publish = |rows: &[RowRef], segment: &SegmentHandle| self.note_segment(rows, segment);
-            let publish: Option<Publish<'_>> = if much { Some(&publish) } else { None };
             let read =
-                read_batch(&*self.corpus, &batch, &moved, known.next_number, onto, publish, &mut tell)?;
+                read_batch(&*self.corpus, &batch, &moved, known.next_number, onto, &publish, &mut tell)?;
             known.next_number = read.next_number;
             lost |= read.lost;
             replace_rows(known, &batch, read.rows, &mut found)?;
@@ -459,7 +455,7 @@ impl Index {
         edition.is_some() && edition != known.edition
     }
 
-    /// Takes the right to write. Nothing if another process has it, or the disk does not let us: then everything is
+    /// Takes the right to write. `None` if another process has it, or the disk does not let us: then everything is
     /// done in memory.
     fn begin_writing(&self, state: &mut State, wait: Duration) -> RefreshResult<Option<Lock>> {
         let Some(dir) = &self.dir else { return Ok(None) };
@@ -573,7 +569,7 @@ fn keep_up(index: &Weak<Index>) {
         let Some(index) = index.upgrade() else { return };
         let written = index.writes.load(Ordering::Relaxed);
         if written != read {
-            // An error is told to the next caller that searches.
+            // The next caller that searches gets the error.
             let _ = index.refresh(Save::Sometimes, &mut |_, _| {});
             read = written;
         }

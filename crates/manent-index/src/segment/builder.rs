@@ -24,9 +24,9 @@ pub(crate) struct Builder {
     tags: Vec<u8>,
     /// The number of occurrences of every word.
     counts: Vec<u32>,
-    /// The numbers of all words, as they were said.
-    said: Vec<u32>,
-    /// The end of each record in `said`.
+    /// The numbers of all words, in the order of the text.
+    occurrences: Vec<u32>,
+    /// The end of each record in `occurrences`.
     ends: Vec<u32>,
     seconds: Vec<u32>,
     parts: SegmentParts,
@@ -54,12 +54,12 @@ impl Builder {
 
     /// About how many bytes all of it takes, until it is finished.
     pub(crate) fn memory(&self) -> usize {
-        self.said.len() * 2 * size_of::<u32>() + self.ends.len() * TURN_BYTES + self.word_bytes
+        self.occurrences.len() * 2 * size_of::<u32>() + self.ends.len() * TURN_BYTES + self.word_bytes
     }
 
-    pub(crate) fn add(&mut self, said: TurnInfo<'_>, text: &str) {
-        let before = self.said.len();
-        let Builder { words, known, tags, counts, said: all, word_bytes, .. } = self;
+    pub(crate) fn add(&mut self, turn: TurnInfo<'_>, text: &str) {
+        let before = self.occurrences.len();
+        let Builder { words, known, tags, counts, occurrences, word_bytes, .. } = self;
         words.split(text, |word, _| {
             let number = if let Some(number) = known.get(word) {
                 *number
@@ -72,14 +72,14 @@ impl Builder {
                 number
             };
             counts[number as usize] += 1;
-            all.push(number);
+            occurrences.push(number);
         });
-        self.parts.norms.push(score::norm_of((self.said.len() - before) as u32));
-        self.ends.push(self.said.len() as u32);
-        self.seconds.push(said.second);
-        let role = self.parts.role(said.role);
+        self.parts.norms.push(score::norm_of((self.occurrences.len() - before) as u32));
+        self.ends.push(self.occurrences.len() as u32);
+        self.seconds.push(turn.second);
+        let role = self.parts.role(turn.role);
         self.parts.role_of.push(role);
-        put_record_ref(&mut self.parts.record_refs, said.record);
+        put_record_ref(&mut self.parts.record_refs, turn.record);
         if let Some(run) = self.parts.runs.last_mut() {
             run.count += 1;
         }
@@ -121,11 +121,11 @@ impl Builder {
         parts.bytes()
     }
 
-    /// In which turn each word was said, and in the low bits the tag of what followed it: first all of the first
+    /// In which turn each word was occurrences, and in the low bits the tag of what followed it: first all of the first
     /// word, then all of the second, and where each begins.
     /// What they were made of is freed.
     fn sorted(&mut self) -> (Vec<u32>, Vec<u32>) {
-        let (said, ends) = (std::mem::take(&mut self.said), std::mem::take(&mut self.ends));
+        let (occurrences, ends) = (std::mem::take(&mut self.occurrences), std::mem::take(&mut self.ends));
         let mut begins = Vec::with_capacity(self.counts.len() + 1);
         let mut next = 0;
         for count in &self.counts {
@@ -134,10 +134,10 @@ impl Builder {
         }
         begins.push(next);
         let mut free = begins.clone();
-        let mut met = vec![0; said.len()];
+        let mut met = vec![0; occurrences.len()];
         let mut from = 0;
         for (doc, end) in ends.iter().enumerate() {
-            let turn = &said[from as usize..*end as usize];
+            let turn = &occurrences[from as usize..*end as usize];
             for (at, number) in turn.iter().enumerate() {
                 let tag = turn.get(at + 1).map_or(0, |next| self.tags[*next as usize]);
                 let slot = &mut free[*number as usize];
@@ -151,7 +151,7 @@ impl Builder {
 }
 
 impl SegmentParts {
-    /// Sets when each turn was said.
+    /// Sets when each turn was occurrences.
     pub(crate) fn set_seconds(&mut self, seconds: &[u32]) {
         self.seconds.reserve_exact(size_of_val(seconds));
         for second in seconds {
@@ -230,7 +230,7 @@ type Shifts = Vec<(u32, u32, u32)>;
 fn take_over(view: &SegmentView, parts: &mut SegmentParts, seconds: &mut Vec<u32>) -> IndexResult<Shifts> {
     let segment = &view.segment;
     let (norms, roles, record_refs) = (segment.norms()?, segment.role_of()?, segment.record_refs()?);
-    let said = segment.seconds()?;
+    let old_seconds = segment.seconds()?;
     // Only the names of roles that somebody still has.
     let mut role_now = [None; UNNAMED_ROLE as usize + 1];
     role_now[usize::from(UNNAMED_ROLE)] = Some(UNNAMED_ROLE);
@@ -253,7 +253,7 @@ fn take_over(view: &SegmentView, parts: &mut SegmentParts, seconds: &mut Vec<u32
             .record_refs
             .extend_from_slice(&record_refs[range.start * RECORD_REF_BYTES..range.end * RECORD_REF_BYTES]);
         for doc in run.first..run.end() {
-            seconds.push(said.of(doc));
+            seconds.push(old_seconds.of(doc));
         }
         parts.runs.push(Run { first, ..run.clone() });
         shifts.push((run.first, run.end(), first));

@@ -307,7 +307,7 @@ impl<const N: usize> Column<N> {
         Column { pages, begin, end, parts, whole: OnceLock::new() }
     }
 
-    /// The value of a turn; nothing if there is no such turn.
+    /// Returns the value of a turn; `None` if there is no such turn.
     #[inline]
     pub(crate) fn get(&self, doc: u32) -> IndexResult<Option<[u8; N]>> {
         let at = self.begin + N as u64 * u64::from(doc);

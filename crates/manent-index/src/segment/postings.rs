@@ -182,7 +182,7 @@ impl PostingList {
         u32_at(&self.bytes, block * SKIP_BYTES + field * 4)
     }
 
-    /// The best that a block can bring; nothing where that was not written down.
+    /// Returns the best that a block can bring; `None` where that was not written down.
     pub(crate) fn bound(&self, block: usize) -> Option<BlockBound> {
         if !self.has_skips() {
             return None;
@@ -289,7 +289,7 @@ impl PostingList {
         Ok(self.doc())
     }
 
-    /// Unpacks the block in which `target` would stand. False: there is none.
+    /// Unpacks the block in which `target` would stand. Returns false if there is none.
     fn seek_block(&mut self, target: u32) -> IndexResult<bool> {
         let (mut low, blocks) = (self.block + 1, self.blocks());
         // Further in growing steps before halving.
@@ -314,14 +314,13 @@ impl PostingList {
     /// Counts the occurrences in the current record that are followed by a word with this tag.
     pub(crate) fn followed_by(&mut self, tag: u8) -> IndexResult<u32> {
         let before = if self.has_skips() { self.skip(self.block, 2) as usize } else { 0 };
-        let first =
-            before + self.times[..self.at.min(self.filled)].iter().map(|t| *t as usize).sum::<usize>();
+        let first = before + sum(&self.times[..self.at.min(self.filled)]);
         let times = self.times() as usize;
         tags_among(self.read_tags()?, first, times, tag)
     }
 
     /// Goes to the next turn, this one included, in which the word is followed by one with this tag, and tells how
-    /// often. Much faster than execution turn by turn.
+    /// often. Much faster than looking at each turn.
     pub(crate) fn seek_followed(&mut self, tag: u8) -> IndexResult<u32> {
         self.read_tags()?;
         while self.at < self.filled {

@@ -12,7 +12,7 @@ use crate::segment::{Seconds, Segment, UNNAMED_ROLE};
 #[derive(Debug, Clone)]
 pub(crate) struct SegmentView {
     pub(crate) segment: Arc<Segment>,
-    /// For each run: the row of its session in the catalogue. Nothing: the session is gone, or was read anew.
+    /// For each run: the row of its session in the catalogue. `None` if the session is gone, or was read anew.
     pub(crate) rows: Vec<Option<u32>>,
     /// Turns that are not there any more, in order.
     dead: Vec<Range<u32>>,
@@ -92,14 +92,14 @@ impl SegmentView {
 
 /// The conditions of a query apart from its words.
 pub(crate) struct QueryFilter<'a> {
-    /// By the row of the session in the catalogue: up to which number its turns are wanted. Nothing: all of all.
+    /// By the row of the session in the catalogue: up to which number its turns are wanted. `None`: all of all.
     pub(crate) sessions: Option<&'a [u64]>,
     pub(crate) role: Option<&'a (dyn Fn(&str) -> bool + Sync)>,
     /// From this second on.
     pub(crate) since: Option<u32>,
     /// Before this second.
     pub(crate) until: Option<u32>,
-    /// Those that begin at these offsets in their files. Nothing: all.
+    /// Those that begin at these offsets in their files. `None`: all.
     pub(crate) alive: Option<OffsetFilter<'a>>,
 }
 
@@ -113,7 +113,7 @@ pub(crate) const NONE: u64 = 0;
 /// A [`QueryFilter`] on one segment.
 pub(crate) struct SegmentFilter<'a> {
     view: &'a SegmentView,
-    /// By run, up to which number its turns are wanted. Nothing: every run that is there.
+    /// By run, up to which number its turns are wanted. `None`: every run that is there.
     runs: Option<Vec<u64>>,
     roles: Option<(Vec<bool>, &'a [u8])>,
     seconds: Option<(Range<u64>, Seconds<'a>)>,
@@ -151,14 +151,14 @@ impl<'f> QueryFilter<'f> {
 impl SegmentFilter<'_> {
     #[inline]
     pub(crate) fn takes(&self, doc: u32) -> bool {
-        let said = |(range, seconds): &(Range<u64>, Seconds<'_>)| range.contains(&seconds.of(doc).into());
-        let by = |(wanted, roles): &(Vec<bool>, &[u8])| {
+        let in_time = |(range, seconds): &(Range<u64>, Seconds<'_>)| range.contains(&seconds.of(doc).into());
+        let by_role = |(wanted, roles): &(Vec<bool>, &[u8])| {
             let role = roles.get(doc as usize).copied().unwrap_or(UNNAMED_ROLE);
             // One without a name here may be wanted: its record tells.
             wanted.get(usize::from(role)).is_none_or(|wanted| *wanted)
         };
-        self.seconds.as_ref().is_none_or(said)
-            && self.roles.as_ref().is_none_or(by)
+        self.seconds.as_ref().is_none_or(in_time)
+            && self.roles.as_ref().is_none_or(by_role)
             && !self.view.is_dead(doc)
             && self.runs.as_ref().is_none_or(|runs| self.is_wanted(runs, doc))
             && self.alive.is_none_or(|alive| {

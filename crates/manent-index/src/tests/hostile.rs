@@ -231,7 +231,7 @@ fn a_catalogue_in_which_anything_changed_can_be_read() {
             name,
             last: Some(mark(n)),
             recent: vec![mark(1); 3],
-            said: "what".into(),
+            opening: "what".into(),
             ..Row::default()
         }
     };

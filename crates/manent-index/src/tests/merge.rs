@@ -13,35 +13,35 @@ use crate::segment::{RecordRef, Run, Segment};
 
 /// Everything that a segment says.
 #[derive(Debug, PartialEq)]
-struct Told {
+struct Contents {
     /// For each word: turn, how often, and the tags of what follows.
     words: BTreeMap<String, Vec<(u32, Vec<u8>)>>,
     turns: Vec<(u8, String, u32, RecordRef)>,
     runs: Vec<Run>,
 }
 
-fn told(segment: &Segment) -> Told {
+fn contents(segment: &Segment) -> Contents {
     let mut words = BTreeMap::new();
     let mut cursor = segment.words.cursor();
     while let Some(entry) = cursor.next().unwrap() {
         let word = String::from_utf8(cursor.word().to_vec()).unwrap();
         let (mut list, tags) = (segment.list(&entry).unwrap(), segment.raw_tags(&entry).unwrap());
-        let (mut said, mut at) = (Vec::new(), 0);
+        let (mut occurrences, mut at) = (Vec::new(), 0);
         while list.doc() != crate::segment::postings::END {
             let end = at + list.times() as usize;
-            said.push((list.doc(), (at..end).map(|at| tag_at(&tags, at).unwrap()).collect()));
+            occurrences.push((list.doc(), (at..end).map(|at| tag_at(&tags, at).unwrap()).collect()));
             at = end;
             list.next().unwrap();
         }
-        assert_eq!(said.len() as u32, entry.count);
-        words.insert(word, said);
+        assert_eq!(occurrences.len() as u32, entry.count);
+        words.insert(word, occurrences);
     }
     let role = |doc: u32| segment.roles[usize::from(segment.role_of().unwrap()[doc as usize])].clone();
     let turn = |doc: u32| {
         let norm = segment.norms().unwrap()[doc as usize];
         (norm, role(doc), segment.seconds().unwrap().of(doc), segment.record_ref(doc).unwrap())
     };
-    Told { words, turns: (0..segment.turns).map(turn).collect(), runs: segment.runs.clone() }
+    Contents { words, turns: (0..segment.turns).map(turn).collect(), runs: segment.runs.clone() }
 }
 
 #[test]
@@ -65,9 +65,9 @@ fn a_merge_is_what_would_have_been_made_at_once() {
             stay.extend(reads.into_iter().filter(|read| !is_gone(read.session)));
         }
         let merged = open(merge(&views).unwrap());
-        assert_eq!(told(&merged), told(&open(segment_bytes(&stay))), "seed {seed}");
+        assert_eq!(contents(&merged), contents(&open(segment_bytes(&stay))), "seed {seed}");
         let again = open(merge(&[view(open(merge(&views).unwrap()))]).unwrap());
-        assert_eq!(told(&again), told(&merged), "and again, seed {seed}");
+        assert_eq!(contents(&again), contents(&merged), "and again, seed {seed}");
     }
 }
 
@@ -94,7 +94,7 @@ fn a_merge_keeps_nothing_of_what_is_gone() {
         // The place in the log is that of the turn that stays too.
         let left: Vec<_> = secrets[..3].iter().filter(|secret| holds(&merged, secret)).collect();
         assert!(left.is_empty(), "{left:?}");
-        assert_eq!(told(&open(merged)).turns.len(), 1);
+        assert_eq!(contents(&open(merged)).turns.len(), 1);
     }
 }
 
@@ -103,6 +103,6 @@ fn a_merge_of_nothing_is_nothing() {
     let gone = SegmentView::new(Arc::new(open(segment_bytes(&[any_read(&mut Rng::new(1), 1, 5)]))), |_| None);
     for views in [vec![], vec![gone]] {
         let merged = open(merge(&views).unwrap());
-        assert_eq!((merged.turns, told(&merged).words.len()), (0, 0));
+        assert_eq!((merged.turns, contents(&merged).words.len()), (0, 0));
     }
 }

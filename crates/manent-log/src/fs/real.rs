@@ -1,4 +1,4 @@
-//! The machine's own file system behind the door: each operation close to one system call.
+//! [`RealDisk`]: the file system of this machine, each operation close to one system call.
 
 use std::fs::{File, OpenOptions};
 use std::io;

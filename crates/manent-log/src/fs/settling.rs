@@ -14,30 +14,27 @@ use super::{Disk, FileSystem};
 /// after that moment is then either read, or sets another time stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settling {
-    /// Nanoseconds since 1970; `None` if all stamps are settled.
-    now_ns: Option<i64>,
+    /// Nanoseconds since 1970.
+    now_ns: i64,
     age_min_ns: i64,
 }
 
 impl Settling {
-    /// For stamps that count changes and do not come from a clock: all of them are settled.
-    pub const EXACT: Settling = Settling { now_ns: None, age_min_ns: 0 };
-
     /// Takes the time for files in a directory.
     pub fn begin(disk: &dyn Disk, dir: &Path) -> Settling {
         // On a network or an unknown file system, time stamps may come from the clock of another machine.
         let is_local = matches!(disk.file_system(dir), Ok(FileSystem::Local));
         let age_min_ns = if is_local { TICK_NS } else { OTHER_CLOCK_NS };
-        Settling { now_ns: Some(disk.now_ns()), age_min_ns }
+        Settling { now_ns: disk.now_ns(), age_min_ns }
     }
 
     /// For a local file system, at another time than now.
     pub fn at(now_ns: i64) -> Settling {
-        Settling { now_ns: Some(now_ns), age_min_ns: TICK_NS }
+        Settling { now_ns, age_min_ns: TICK_NS }
     }
 
-    /// The time that was taken, in nanoseconds since 1970; `None` for [`Settling::EXACT`].
-    pub fn now_ns(self) -> Option<i64> {
+    /// The time that was taken, in nanoseconds since 1970.
+    pub fn now_ns(self) -> i64 {
         self.now_ns
     }
 
@@ -46,10 +43,9 @@ impl Settling {
     /// A time stamp in the future is not settled: the clock was set back, and will show that time again. Nor is one
     /// from before 1970 or 1970 itself, which file systems give to directories that have none.
     pub fn is_settled(self, changed_ns: i64) -> bool {
-        let Some(now_ns) = self.now_ns else { return true };
         let is_coarse = changed_ns % COARSE_NS == 0;
         let age_min_ns = if is_coarse { self.age_min_ns.max(COARSE_TICK_NS) } else { self.age_min_ns };
-        changed_ns > 0 && now_ns.saturating_sub(changed_ns) >= age_min_ns
+        changed_ns > 0 && self.now_ns.saturating_sub(changed_ns) >= age_min_ns
     }
 }
 
@@ -103,6 +99,5 @@ mod tests {
         for stamp in [0, -1, i64::MIN] {
             assert!(!at(1_700_000_000 * SECOND).is_settled(stamp));
         }
-        assert!(Settling::EXACT.is_settled(0), "no clock, no doubt");
     }
 }

@@ -1,14 +1,14 @@
-//! Hearing of changes in directories, where the system tells of them.
+//! Watching directories for changes (inotify), where the system can.
 
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
-/// Tells what changed in some directories since it was last asked.
+/// A watch on some directories.
 pub trait Watch: Send + std::fmt::Debug {
-    /// The names that were made, written, renamed or removed, each with the number of its directory. What changed
-    /// before this call is among them; a name may come several times. Nothing: it lost track, and is of no use any
-    /// more.
+    /// Returns the names that were made, written, renamed or removed since the last call, each with the number of its
+    /// directory. What changed before this call is among them; a name may come several times. `None` if the watch lost
+    /// track: it is of no use any more.
     fn changed(&mut self) -> io::Result<Option<Vec<(usize, OsString)>>>;
 }
 

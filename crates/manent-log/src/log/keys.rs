@@ -119,8 +119,8 @@ impl LogKeys {
         self.read(rule, &log.stream, log.own(reader)?)
     }
 
-    /// Reads what was appended to a log that was read from its beginning. False: it was not, is another one, or not
-    /// what it was.
+    /// Reads what was appended to a log that was read from its beginning. Returns false if it was not, or if the
+    /// file is another one or was changed.
     fn read_on(&mut self, log: &Log, rule: &KeyRule) -> Result<bool> {
         let is_whole = rule.reach == Reach::Whole && self.is_of(log, rule);
         let Some((place, _)) = self.newest.filter(|_| is_whole) else { return Ok(false) };
@@ -201,7 +201,7 @@ impl Log {
             log.check_usable(Durability::Sync)?;
             log.rewrite_from(offset)?;
             if let Some(mut keys) = log.keys.try_lock().ok().filter(|keys| keys.mark == log.mark) {
-                keys.kept(offset..log.len, Durability::Sync);
+                keys.kept(offset..log.end.len, Durability::Sync);
             }
             Ok(())
         })
@@ -233,7 +233,7 @@ impl Log {
         });
         if let Some(first) = unsure.min() {
             self.rewrite_from(first)?;
-            keys.kept(first..self.len, Durability::Sync);
+            keys.kept(first..self.end.len, Durability::Sync);
             // That takes a while, in which another program may have written.
             self.check_usable(durability)?;
         }
@@ -254,9 +254,10 @@ impl Log {
     fn catch_up(&mut self, keys: &mut LogKeys, rule: &KeyRule, durability: Durability) -> Result<()> {
         self.check_usable(durability)?;
         // Another program may have rewritten its file in place: the last line is compared, where all of them count.
-        let mut is_read = self.kind == FileKind::Native || rule.reach != Reach::Whole;
+        let mut is_read = self.end.kind == FileKind::Native || rule.reach != Reach::Whole;
         for _ in 0..READS_MAX {
-            if is_read && keys.is_of(self, rule) && keys.mark == self.mark && keys.index.upto == self.len {
+            if is_read && keys.is_of(self, rule) && keys.mark == self.mark && keys.index.upto == self.end.len
+            {
                 break;
             }
             if !keys.read_on(self, rule)? {
@@ -266,7 +267,7 @@ impl Log {
                 // What another handle only flushed may be gone, if a sync of it failed since.
                 keys.kept.retain(|(_, given)| *given != Durability::Flush);
             }
-            (keys.mark, keys.index.upto, is_read) = (self.mark, self.len, true);
+            (keys.mark, keys.index.upto, is_read) = (self.mark, self.end.len, true);
             if !self.is_new() {
                 // Reading takes a while, in which another program may have written.
                 self.check_usable(durability)?;
@@ -302,7 +303,7 @@ impl Log {
 
     /// Opens a reader before a line that was read before.
     fn reader_at(&self, place: RecordPlace) -> Result<Reader> {
-        self.own(Reader::resume(&self.disk, self.path(), self.kind, place.offset, place.seq))
+        self.own(Reader::resume(&self.disk, self.path(), self.end.kind, place.offset, place.seq))
     }
 
     /// Refuses a reader of another file, to which the path leads by now.
@@ -316,14 +317,14 @@ impl Log {
     }
 
     pub(super) fn rewrite_from(&mut self, offset: u64) -> Result<()> {
-        if self.kind != FileKind::Native {
+        if self.end.kind != FileKind::Native {
             let why =
                 "it can be read there, but in another program's file nothing is written again to make sure";
             return Err(self.unknown(why));
         }
         // The header stands at the beginning, and a first record is little without it.
         let start = if offset <= REWRITTEN_WHOLE_BYTES { 0 } else { offset };
-        if let Err(why) = recover::write_again(&*self.disk, &self.lease, start..self.len) {
+        if let Err(why) = recover::write_again(&*self.disk, &self.lease, start..self.end.len) {
             return Err(self.close_unknown(format!("it could not be written again ({why}{})", hint(&why))));
         }
         self.sync_name()
@@ -341,19 +342,19 @@ impl Log {
         if keys.mark != self.mark || keys.index.upto != start {
             return;
         }
-        let first = self.next_seq - self.starts.len() as u64;
-        let ends = self.starts.iter().skip(1).copied().chain([self.len]);
+        let first = self.end.next_seq - self.starts.len() as u64;
+        let ends = self.starts.iter().skip(1).copied().chain([self.end.len]);
         for (((seq, body), offset), end) in (first..).zip(written).zip(&self.starts).zip(ends) {
             // Without its newline.
             let bytes = &self.buffer[(offset - start) as usize..(end - start - 1) as usize];
             let line = Entry { seq, offset: *offset, bytes, verified: true };
             keys.index.add_appended(body, &line);
-            if end == self.len {
+            if end == self.end.len {
                 keys.newest = Some(fingerprint(&line));
             }
         }
-        keys.kept(start..self.len, durability);
-        keys.index.upto = self.len;
+        keys.kept(start..self.end.len, durability);
+        keys.index.upto = self.end.len;
     }
 }
 

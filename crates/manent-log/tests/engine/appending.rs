@@ -4,7 +4,7 @@ use manent_log::frame::{self, RECORD_BYTES_MAX};
 use manent_log::{Body, Durability, Error, Expect, Log, LogEnd, Options, Reader, RealDisk};
 
 use crate::support::{
-    Got, RunAs, Scene, damages, drain, file_of, header_line, lines, mode_of, native, plain_line, record,
+    ReadItem, RunAs, Scene, damages, drain, file_of, header_line, lines, mode_of, native, plain_line, record,
     seqs, spawn_child, turn, turn_line, wait_until_ready,
 };
 
@@ -304,7 +304,7 @@ fn entries_stand_where_they_say() {
     }
     let file = scene.bytes();
     for got in scene.read().0 {
-        let Got::Entry { offset, bytes, .. } = got else { panic!("{got:?}") };
+        let ReadItem::Entry { offset, bytes, .. } = got else { panic!("{got:?}") };
         assert_eq!(&file[offset as usize..][..bytes.len()], bytes);
     }
 }

@@ -8,7 +8,7 @@ use manent_log::{
 };
 
 use crate::support::{
-    Got, Scene, damages, file_of, header_line, lines, native, native_lines, plain_line, record, seqs,
+    ReadItem, Scene, damages, file_of, header_line, lines, native, native_lines, plain_line, record, seqs,
     turn_line,
 };
 
@@ -218,7 +218,7 @@ fn the_head_of_one_record_with_the_tail_of_another_is_no_record() {
             cuts += 1;
             if i < br#"{"seq":"#.len() {
                 // So short a head with a short tail can be anybody's object, as `{}` is: read, but never verified.
-                let verified = |g: &&Got| matches!(g, Got::Entry { verified: true, .. });
+                let verified = |g: &&ReadItem| matches!(g, ReadItem::Entry { verified: true, .. });
                 assert_eq!(got.iter().filter(verified).count(), 4, "{i} and {j}");
                 continue;
             }

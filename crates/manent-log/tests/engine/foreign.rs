@@ -4,7 +4,7 @@ use manent_log::frame::DamageReason;
 use manent_log::{Durability, Error, Expect, FileKind, Log, LogEnd, Options};
 
 use crate::support::{
-    Dice, GrowingDisk, Moment, Scene, damages, drain, file_of, header_line, lines, native, plain_line, seqs,
+    GrowingDisk, Moment, Rng, Scene, damages, drain, file_of, header_line, lines, native, plain_line, seqs,
     turn, turn_line,
 };
 
@@ -29,7 +29,7 @@ fn lines_that_another_program_appends_are_folded_in() {
         let mut expected: Vec<u8> = before.clone();
         let mut log = scene.open();
         assert_eq!(log.kind(), kind);
-        let mut dice = Dice::new(7);
+        let mut dice = Rng::new(7);
         for round in 0..40 {
             for _ in 0..dice.below(4) {
                 let theirs = file_of(&[plain_line(&format!("theirs {round}"))]);

@@ -219,13 +219,13 @@ fn without_the_right_to_write_a_log_is_read_and_writing_says_why() {
             eprintln!("SKIPPED: cannot run this binary as an ordinary user, and root may write anywhere");
             return;
         };
-        let said = wait_until_ready(&mut child);
+        let is_ready = wait_until_ready(&mut child);
         let status = child.wait().unwrap();
         if status.code() == Some(126) || status.code() == Some(127) {
             eprintln!("SKIPPED: an ordinary user cannot reach this binary, and root may write anywhere");
             return;
         }
-        assert!(said && status.success(), "{status}");
+        assert!(is_ready && status.success(), "{status}");
     };
     let set_mode = |path: &std::path::Path, mode| {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();

@@ -10,16 +10,16 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failing step fails the test")]
 
 mod appending;
-mod beginning;
 mod damage;
-mod doors;
 mod files;
 mod foreign;
+mod group_commit;
+mod header_only;
 mod lease;
+mod python_classify;
+mod python_verify;
 mod reading;
+mod real_disk;
 mod recovery;
 mod resting;
-mod sharing;
 mod support;
-mod twin;
-mod verifier;

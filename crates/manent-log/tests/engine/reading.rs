@@ -5,13 +5,13 @@ use manent_log::{
 };
 
 use crate::support::{
-    Dice, Got, GrowingDisk, Moment, Scene, damages, drain, file_of, header_line, lines, native, native_lines,
-    plain_line, record, seqs, turn, turn_line,
+    GrowingDisk, Moment, ReadItem, Rng, Scene, damages, drain, file_of, header_line, lines, native,
+    native_lines, plain_line, record, seqs, turn, turn_line,
 };
 
-/// Whose file [`random_file`] makes.
+/// Owner file [`random_file`] makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Whose {
+pub(crate) enum Owner {
     Native,
     Adopted,
     Foreign,
@@ -19,16 +19,16 @@ pub(crate) enum Whose {
 
 /// A file as years leave it: records, lines of other programs, damage, blank lines, lost newlines. The numbers are
 /// right: whatever takes a line takes a number.
-pub(crate) fn random_file(dice: &mut Dice, whose: Whose) -> Vec<u8> {
+pub(crate) fn random_file(dice: &mut Rng, whose: Owner) -> Vec<u8> {
     let mut out = Vec::new();
     let mut seq = 1;
     match whose {
-        Whose::Native => out.extend(file_of(&[header_line()])),
-        Whose::Adopted => {
+        Owner::Native => out.extend(file_of(&[header_line()])),
+        Owner::Adopted => {
             out.extend(file_of(&[plain_line("first"), turn_line(2, "second")]));
             seq = 3;
         }
-        Whose::Foreign => {
+        Owner::Foreign => {
             out.extend(file_of(&[plain_line("first")]));
             seq = 2;
         }
@@ -48,7 +48,7 @@ pub(crate) fn random_file(dice: &mut Dice, whose: Whose) -> Vec<u8> {
                 ]));
                 seq += 1;
             }
-            2 if whose != Whose::Foreign => {
+            2 if whose != Owner::Foreign => {
                 let mut hurt = turn_line(seq, &text);
                 let at = dice.below(hurt.len());
                 hurt[at] = b'~';
@@ -63,7 +63,7 @@ pub(crate) fn random_file(dice: &mut Dice, whose: Whose) -> Vec<u8> {
                 out.extend([b" ", plain_line(&text).as_slice(), b" \r"].concat());
                 seq += 1;
             }
-            _ if whose == Whose::Foreign => {
+            _ if whose == Owner::Foreign => {
                 out.extend(plain_line(&text));
                 seq += 1;
             }
@@ -86,7 +86,7 @@ pub(crate) fn random_file(dice: &mut Dice, whose: Whose) -> Vec<u8> {
 }
 
 /// Returns the items from the `nth` entry on: entries and damage behind it.
-fn from_entry(all: &[Got], nth: usize) -> &[Got] {
+fn from_entry(all: &[ReadItem], nth: usize) -> &[ReadItem] {
     let at = all.iter().enumerate().filter(|(_, g)| g.is_entry()).nth(nth).map_or(all.len(), |(at, _)| at);
     &all[at..]
 }
@@ -94,9 +94,9 @@ fn from_entry(all: &[Got], nth: usize) -> &[Got] {
 /// A page that shows the newest turns first must show the same turns as one that shows the oldest first.
 #[test]
 fn backwards_gives_what_forwards_gives_in_reverse() {
-    let mut dice = Dice::new(1);
+    let mut dice = Rng::new(1);
     for round in 0..600 {
-        let whose = *dice.pick(&[Whose::Native, Whose::Adopted, Whose::Foreign]);
+        let whose = *dice.pick(&[Owner::Native, Owner::Adopted, Owner::Foreign]);
         let scene = Scene::with(random_file(&mut dice, whose));
         let (mut forward, _) = scene.read();
         forward.reverse();
@@ -109,9 +109,9 @@ fn backwards_gives_what_forwards_gives_in_reverse() {
 /// cannot know; but every line it gives must be one that forwards gives.
 #[test]
 fn backwards_gives_the_same_lines_also_where_numbers_are_wrong() {
-    let mut dice = Dice::new(2);
+    let mut dice = Rng::new(2);
     for round in 0..300 {
-        let whose = *dice.pick(&[Whose::Native, Whose::Adopted]);
+        let whose = *dice.pick(&[Owner::Native, Owner::Adopted]);
         let file = random_file(&mut dice, whose);
         let mut split: Vec<&[u8]> = file.split_inclusive(|b| *b == b'\n').collect();
         for _ in 0..=dice.below(3) {
@@ -146,9 +146,9 @@ fn blanks_around_a_line_that_was_glued_to_a_record_are_not_part_of_it() {
 /// `show --tail N` must show the last N, whatever stands between them.
 #[test]
 fn the_last_n_are_the_last_n_for_every_n() {
-    let mut dice = Dice::new(3);
+    let mut dice = Rng::new(3);
     for round in 0..120 {
-        let whose = *dice.pick(&[Whose::Native, Whose::Adopted, Whose::Foreign]);
+        let whose = *dice.pick(&[Owner::Native, Owner::Adopted, Owner::Foreign]);
         let scene = Scene::with(random_file(&mut dice, whose));
         let (forward, end) = scene.read();
         let count = forward.iter().filter(|g| g.is_entry()).count();
@@ -181,9 +181,9 @@ fn the_last_n_of_a_kind_are_found_behind_others() {
 /// `show --from SEQ` must begin with that turn, in every file.
 #[test]
 fn reading_from_a_number_begins_with_it_for_every_number() {
-    let mut dice = Dice::new(4);
+    let mut dice = Rng::new(4);
     for round in 0..120 {
-        let whose = *dice.pick(&[Whose::Native, Whose::Adopted, Whose::Foreign]);
+        let whose = *dice.pick(&[Owner::Native, Owner::Adopted, Owner::Foreign]);
         let scene = Scene::with(random_file(&mut dice, whose));
         let (forward, end) = scene.read();
         for seq in 0..=seqs(&forward).last().map_or(0, |s| s + 2) {
@@ -202,7 +202,7 @@ fn reading_from_a_number_begins_with_it_for_every_number() {
 /// The same in a file of 5 MB, where the place is found by halving: records of all sizes, lines of others, gaps.
 #[test]
 fn reading_from_a_number_begins_with_it_in_a_large_file() {
-    let mut dice = Dice::new(5);
+    let mut dice = Rng::new(5);
     let (mut file, mut expected) = (file_of(&[header_line()]), vec![(0, 0)]);
     let mut seq = 1;
     while file.len() < 5 << 20 {

@@ -8,9 +8,9 @@ use std::path::Path;
 use manent_log::frame::DamageReason;
 use manent_log::{Damage, Durability, Error, Expect, FileKind, Log, LogEnd, Options, RealDisk, TailState};
 
-use crate::reading::{Whose, random_file};
+use crate::reading::{Owner, random_file};
 use crate::support::{
-    Dice, Scene, at_once, damages, drain, file_of, header_line, lines, mode_of, native, native_lines,
+    Rng, Scene, at_once, damages, drain, file_of, header_line, lines, mode_of, native, native_lines,
     plain_line, record, seqs, turn, turn_line,
 };
 
@@ -449,10 +449,10 @@ fn r20_a_file_that_is_no_log_is_never_cut() {
 /// ones, and everything that could be read can still be read.
 #[test]
 fn on_any_file_the_next_record_follows_what_a_reader_counted() {
-    let mut dice = Dice::new(6);
-    let files: Vec<(Whose, Vec<u8>)> = (0..400)
+    let mut dice = Rng::new(6);
+    let files: Vec<(Owner, Vec<u8>)> = (0..400)
         .map(|_| {
-            let whose = *dice.pick(&[Whose::Native, Whose::Adopted, Whose::Foreign]);
+            let whose = *dice.pick(&[Owner::Native, Owner::Adopted, Owner::Foreign]);
             (whose, random_file(&mut dice, whose))
         })
         .collect();

@@ -94,18 +94,18 @@ impl Scene {
     }
 
     /// Everything a forward reader gives, and how the file ends.
-    pub(crate) fn read(&self) -> (Vec<Got>, LogEnd) {
+    pub(crate) fn read(&self) -> (Vec<ReadItem>, LogEnd) {
         let mut reader = self.reader();
         let got = drain(&mut reader);
         (got, reader.end())
     }
 
-    pub(crate) fn read_back(&self) -> Vec<Got> {
+    pub(crate) fn read_back(&self) -> Vec<ReadItem> {
         let file = RealDisk.open(&self.path, Access::Read).unwrap();
         let mut reader = ReverseReader::new(&*file, &self.path).unwrap();
         let mut got = Vec::new();
         while let Some(item) = reader.next().unwrap() {
-            got.push(Got::of(&item));
+            got.push(ReadItem::of(&item));
         }
         got
     }
@@ -134,50 +134,53 @@ impl Scene {
 
 /// An item that a reader gave, owned.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Got {
+pub(crate) enum ReadItem {
     Entry { seq: u64, offset: u64, bytes: Vec<u8>, verified: bool },
     Damage(Damage),
 }
 
-impl Got {
-    pub(crate) fn of(item: &LogItem<'_>) -> Got {
+impl ReadItem {
+    pub(crate) fn of(item: &LogItem<'_>) -> ReadItem {
         match *item {
-            LogItem::Entry(e) => {
-                Got::Entry { seq: e.seq, offset: e.offset, bytes: e.bytes.to_vec(), verified: e.verified }
-            }
-            LogItem::Damage(damage) => Got::Damage(damage),
+            LogItem::Entry(e) => ReadItem::Entry {
+                seq: e.seq,
+                offset: e.offset,
+                bytes: e.bytes.to_vec(),
+                verified: e.verified,
+            },
+            LogItem::Damage(damage) => ReadItem::Damage(damage),
         }
     }
 
     pub(crate) fn is_entry(&self) -> bool {
-        matches!(self, Got::Entry { .. })
+        matches!(self, ReadItem::Entry { .. })
     }
 }
 
 /// Reads on to the end.
-pub(crate) fn drain(reader: &mut Reader) -> Vec<Got> {
+pub(crate) fn drain(reader: &mut Reader) -> Vec<ReadItem> {
     let mut got = Vec::new();
     while let Some(item) = reader.next().unwrap() {
-        got.push(Got::of(&item));
+        got.push(ReadItem::of(&item));
     }
     got
 }
 
 /// The numbers of the entries, in order.
-pub(crate) fn seqs(got: &[Got]) -> Vec<u64> {
-    got.iter().filter_map(|g| if let Got::Entry { seq, .. } = g { Some(*seq) } else { None }).collect()
+pub(crate) fn seqs(got: &[ReadItem]) -> Vec<u64> {
+    got.iter().filter_map(|g| if let ReadItem::Entry { seq, .. } = g { Some(*seq) } else { None }).collect()
 }
 
 /// The bytes of the entries, in order.
-pub(crate) fn lines(got: &[Got]) -> Vec<&[u8]> {
+pub(crate) fn lines(got: &[ReadItem]) -> Vec<&[u8]> {
     got.iter()
-        .filter_map(|g| if let Got::Entry { bytes, .. } = g { Some(bytes.as_slice()) } else { None })
+        .filter_map(|g| if let ReadItem::Entry { bytes, .. } = g { Some(bytes.as_slice()) } else { None })
         .collect()
 }
 
 /// The damage, in order.
-pub(crate) fn damages(got: &[Got]) -> Vec<Damage> {
-    got.iter().filter_map(|g| if let Got::Damage(damage) = g { Some(*damage) } else { None }).collect()
+pub(crate) fn damages(got: &[ReadItem]) -> Vec<Damage> {
+    got.iter().filter_map(|g| if let ReadItem::Damage(damage) = g { Some(*damage) } else { None }).collect()
 }
 
 /// One record by hand, without its newline.
@@ -241,11 +244,11 @@ pub(crate) fn mode_of(path: &Path) -> u32 {
 }
 
 /// Numbers that look random and are the same in every run (xorshift64*).
-pub(crate) struct Dice(u64);
+pub(crate) struct Rng(u64);
 
-impl Dice {
-    pub(crate) fn new(seed: u64) -> Dice {
-        Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+impl Rng {
+    pub(crate) fn new(seed: u64) -> Rng {
+        Rng(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 
     pub(crate) fn next(&mut self) -> u64 {

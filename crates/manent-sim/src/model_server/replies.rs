@@ -46,10 +46,10 @@ pub fn ollama_error(text: &str, error: &str) -> Script {
 /// A server like OpenAI's says a text, a word at a time, each in a chunk of its own.
 pub fn openai(text: &str) -> Script {
     let begun = openai_event(&json!({ "role": "assistant", "content": "" }), None);
-    let said = words(text).map(|word| openai_event(&json!({ "content": word }), None));
+    let events = words(text).map(|word| openai_event(&json!({ "content": word }), None));
     [begun]
         .into_iter()
-        .chain(said)
+        .chain(events)
         .chain([openai_event(&json!({}), Some("stop")), openai_usage(11, words(text).count() as u64), done()])
         .fold(Script::new().header("content-type", "text/event-stream"), Script::chunk)
 }

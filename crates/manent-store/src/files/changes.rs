@@ -1,10 +1,10 @@
-//! Tells which streams changed, without opening any.
+//! Finds the streams that changed, without opening any.
 //!
 //! A stream is known by the identity of its file, its length and the time of its last change, which are the words of a
 //! [`Version`]. A time counts only once it is settled ([`Settling`]): a version whose time is not settled equals no
 //! other. The words of a [`Cursor`] are, for each place, the identity and time of its directory, so that a directory
-//! in which no name came or went is not listed again; and a token. Whoever gives back the token of the last answer is
-//! told what the kernel told us since (inotify), and nothing is looked at that did not change.
+//! in which no name came or went is not listed again; and a token. A caller who gives back the token of the last answer
+//! gets what the kernel reported since (inotify), and nothing is looked at that did not change.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
@@ -26,30 +26,27 @@ use crate::streams::{
     ChangeKind, Changes, Cursor, KnownStreams, Place, ScanTime, Space, StreamChange, StreamState, Version,
 };
 
-/// The state of listening to one space, for the next call of `changes`.
+/// The state of the watch on one space, for the next call of `changes`.
 #[derive(Debug, Default)]
 pub(super) struct WatchState {
     watch: Option<DirWatch>,
     /// The token of the last answer; 0 if the next call must look at everything.
     token: u64,
-    was_asked: bool,
+    was_used: bool,
 }
 
 /// Makes the version of a file that was looked at, for a look that began at that time.
 pub(super) fn version(info: &PathInfo, settling: Settling) -> Version {
     // A version that is not settled carries the time of the look, so that no later one equals it.
-    let unsettled = if settling.is_settled(info.changed_ns) {
-        0
-    } else {
-        settling.now_ns().map_or(1, i64::cast_unsigned).max(1)
-    };
+    let unsettled =
+        if settling.is_settled(info.changed_ns) { 0 } else { settling.now_ns().cast_unsigned().max(1) };
     let FileId { device, inode } = info.id;
     Version::new([device, inode, info.len, info.changed_ns.cast_unsigned(), unsettled])
 }
 
 /// Returns when a look began.
 fn moment(settling: Settling) -> ScanTime {
-    ScanTime::new(settling.now_ns().unwrap_or_default())
+    ScanTime::new(settling.now_ns())
 }
 
 /// Compares a file that was known with what it is now; `None` if it is the same.
@@ -66,48 +63,43 @@ fn compare(known: Version, now: Version, bytes: u64) -> Option<ChangeKind> {
 }
 
 impl Files {
-    pub(super) fn hear(
+    pub(super) fn changes_since(
         &self,
         space: Space,
         known: &dyn KnownStreams,
         since: &Cursor,
-        heard: &mut WatchState,
+        state: &mut WatchState,
     ) -> Result<Changes> {
-        let asked_token = since.words().last().copied().unwrap_or(0);
-        if let Some(watch) = &mut heard.watch {
+        let (token, note) = since.words().split_last().map_or((0, &[][..]), |(token, note)| (*token, note));
+        let cursor = |note: &[u64], token: u64| Cursor::new([note, &[token]].concat());
+        if let Some(watch) = &mut state.watch {
             match watch.changed() {
-                Some(names) if asked_token == heard.token && asked_token != 0 && known.is_complete() => {
+                Some(names) if token == state.token && token != 0 && known.is_complete() => {
                     let settling = self.dir.settling();
-                    let streams = told(known, names, settling);
-                    // What went may be elsewhere by now, without anybody having told of that yet.
+                    let streams = changes_of(known, names, settling);
+                    // What went may be elsewhere by now, and the event of that not be here yet.
                     if !streams.iter().any(|change| change.kind == ChangeKind::Gone) {
-                        heard.token = self.next_token();
-                        let mut words = since.words().to_vec();
-                        words.pop();
-                        words.push(heard.token);
-                        return Ok(Changes { moment: moment(settling), streams, cursor: Cursor::new(words) });
+                        state.token = self.next_token();
+                        let cursor = cursor(note, state.token);
+                        return Ok(Changes { moment: moment(settling), streams, cursor });
                     }
                 }
                 // Everything is looked at now, also what changed until here.
                 Some(_) => {}
-                None => heard.watch = None,
+                None => state.watch = None,
             }
         }
-        // What the kernel told is used up: should the look fail, the next one must be at everything too.
-        heard.token = 0;
+        // The events of the kernel are used up: should the look fail, the next one must be at everything too.
+        state.token = 0;
         // First the watch, then the look: nothing falls in between. Whoever asks once needs none, and looking at one
         // file costs no more than listening.
-        if heard.watch.is_none() && heard.was_asked && space.single_key().is_none() {
-            heard.watch = self.watch(space);
+        if state.watch.is_none() && state.was_used && space.single_key().is_none() {
+            state.watch = self.watch(space);
         }
-        heard.was_asked = true;
-        let note = since.words().split_last().map_or(&[][..], |(_, note)| note);
-        let mut changes = self.look_at_all(space, known, note)?;
-        heard.token = self.next_token();
-        let mut words = changes.cursor.words().to_vec();
-        words.push(heard.token);
-        changes.cursor = Cursor::new(words);
-        Ok(changes)
+        state.was_used = true;
+        let changes = self.look_at_all(space, known, note)?;
+        state.token = self.next_token();
+        Ok(Changes { cursor: cursor(changes.cursor.words(), state.token), ..changes })
     }
 
     /// Makes a token that no other process makes.
@@ -197,7 +189,7 @@ impl Files {
     }
 
     /// Begins to watch the directories of a space; `None` if that cannot be done. Only on disks of this machine: what
-    /// another one writes to a disk that both share is not told.
+    /// another one writes to a disk that both share is not reported.
     fn watch(&self, space: Space) -> Option<DirWatch> {
         let live = self.dir.layout.dir(space, Place::Live).to_owned();
         let is_local = self.dir.disk.file_system(&live).ok()? == FileSystem::Local;
@@ -236,8 +228,8 @@ impl StoreDir {
     }
 }
 
-/// Makes changes of the names of which the kernel told, with what each leads to now.
-fn told(
+/// Makes changes of the names that the kernel reported, with what each leads to now.
+fn changes_of(
     known: &dyn KnownStreams,
     names: Vec<(Place, String, Option<PathInfo>)>,
     settling: Settling,
@@ -329,7 +321,7 @@ fn new_streams(
 /// The note of a directory that must be listed again.
 const UNSETTLED: [u64; 2] = [0, Cursor::UNSETTLED];
 
-/// Hears of changes in the directories of a space.
+/// A watch on the directories of a space.
 #[derive(Debug)]
 struct DirWatch {
     disk: Arc<dyn Disk>,

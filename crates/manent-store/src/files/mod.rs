@@ -47,7 +47,7 @@ use crate::streams::{
     Target,
 };
 use crate::sync::lock;
-use locks::{NamedLock, STORE_WAIT_MIN, lock_dir, lock_file};
+use locks::{NamedLock, STORE_WAIT_MIN, lock_file};
 pub use names::is_plain_id;
 use names::{FileForm, Layout, fixed_files, may_be_file_of};
 use reader::FileReader;
@@ -62,9 +62,9 @@ pub struct Files {
     /// The directories of a space were checked, and their names made durable. Once for each store that is opened.
     prepared: AtomicBool,
     prepared_runs: AtomicBool,
-    /// A file was seen that has other names too: whoever writes it under one of those is not heard.
+    /// A file was seen that has other names too: a write under one of those is not reported by a watch.
     has_linked: AtomicBool,
-    heard: Mutex<HashMap<Space, changes::WatchState>>,
+    watched: Mutex<HashMap<Space, changes::WatchState>>,
     tokens: AtomicU64,
 }
 
@@ -111,7 +111,7 @@ impl Files {
             prepared: AtomicBool::new(false),
             prepared_runs: AtomicBool::new(false),
             has_linked: AtomicBool::new(false),
-            heard: Mutex::default(),
+            watched: Mutex::default(),
             tokens: AtomicU64::new(0),
         })
     }
@@ -214,20 +214,19 @@ impl Files {
             return Err(self.dir.not_found(id));
         }
         lease.log.use_keys(&self.writers.keys(&self.dir, &key), &lease.id);
-        let spot = StreamFile { path: lease.log.path().to_owned(), form: FileForm::Plain };
-        if let Some(leftover) = moves::replacement(&spot.path, id) {
+        let file = StreamFile { path: lease.log.path().to_owned(), form: FileForm::Plain };
+        if let Some(leftover) = moves::replacement(&file.path, id) {
             // Whoever died while replacing it may have left what was forgotten since.
             moves::remove(&self.dir, &leftover)?;
         }
         let at = StreamId { id: lease.id.to_string(), ..id.clone() };
         let (dir, writers) = (self.dir.clone(), self.writers.clone());
-        Ok(FileWriter { dir, writers, at, spot, access: WriteAccess::Append(Some(Box::new(lease))) })
+        Ok(FileWriter { dir, writers, at, file, access: WriteAccess::Append(Some(Box::new(lease))) })
     }
 
     /// Opens the file at a path for reading; `None` if it is another stream than the one that is meant.
-    fn open_at(&self, path: &Path, at: Option<&StreamId>) -> Result<Option<FileReader>> {
+    fn open_at(&self, path: &Path, at: &StreamId) -> Result<Option<FileReader>> {
         let reader = self.dir.reader(path)?;
-        let Some(at) = at else { return Ok(Some(FileReader::new(reader))) };
         // Through the same open file: the header of one and the records of another would mix two streams, or a fork's
         // with its parent's.
         let header = reader.header_line()?;
@@ -258,13 +257,11 @@ impl Streams for Files {
                 let file = changes::file_name(name);
                 let among = if name == file { place } else { Place::Live };
                 let is_here = self.dir.supports(space) && space.places().contains(&place);
-                let opened = if is_here && may_be_file_of(space, file) {
-                    self.open_at(&self.dir.layout.dir(space, among).join(file), None)?
-                } else {
-                    None
-                };
-                let missing = || Error::no_name(space, place, name, &self.dir.name());
-                return opened.map(|reader| Box::new(reader) as _).ok_or_else(missing);
+                if !is_here || !may_be_file_of(space, file) {
+                    return Err(Error::no_name(space, place, name, &self.dir.name()));
+                }
+                let reader = self.dir.reader(&self.dir.layout.dir(space, among).join(file))?;
+                return Ok(Box::new(FileReader::new(reader)));
             }
         };
         if !self.dir.may_hold(id) {
@@ -280,7 +277,7 @@ impl Streams for Files {
                 },
                 Place::Archive | Place::Trash => self.dir.locate(id)?.path,
             };
-            match self.open_at(&path, Some(id)) {
+            match self.open_at(&path, id) {
                 // Packed, unpacked, rewritten or moved between our look and our open: look again.
                 Err(e) if e.is_not_found() && tries < LOOKS_MAX => tries += 1,
                 Ok(None) => return Err(self.dir.not_found(id)),
@@ -304,13 +301,13 @@ impl Streams for Files {
             },
             Place::Archive | Place::Trash => None,
         };
-        let spot = self.dir.locate(id)?;
-        let lock = lock_file(&*self.dir.disk, &spot.path, wait)?;
-        let len = lock.file().state().map_err(io_error("inspect", &spot.path))?.len;
-        let own_id = self.dir.names_at(&spot.path)?.map(|names| names.id).unwrap_or_default();
+        let file = self.dir.locate(id)?;
+        let lock = lock_file(&*self.dir.disk, &file.path, wait)?;
+        let len = lock.file().state().map_err(io_error("inspect", &file.path))?.len;
+        let own_id = self.dir.names_at(&file.path)?.map(|names| names.id).unwrap_or_default();
         let (dir, writers) = (self.dir.clone(), self.writers.clone());
         let access = WriteAccess::ReplaceOnly { _held: lock, len, id: own_id.into(), needs };
-        Ok(Box::new(FileWriter { dir, writers, at: id.clone(), spot, access }))
+        Ok(Box::new(FileWriter { dir, writers, at: id.clone(), file, access }))
     }
 
     fn append(
@@ -374,10 +371,10 @@ impl Streams for Files {
             return Ok(Changes::default());
         }
         // Taken out for the time of the look, so that nobody waits for it. Whoever looks at the same time looks at
-        // everything, and the last of them is heard of next.
-        let mut heard = lock(&self.heard).remove(&space).unwrap_or_default();
-        let changes = self.hear(space, known, since, &mut heard);
-        lock(&self.heard).insert(space, heard);
+        // everything, and the state of the last of them stays.
+        let mut state = lock(&self.watched).remove(&space).unwrap_or_default();
+        let changes = self.changes_since(space, known, since, &mut state);
+        lock(&self.watched).insert(space, state);
         changes
     }
 
@@ -407,16 +404,11 @@ impl Streams for Files {
     fn lock(&self, name: LockName<'_>, mode: LockMode, wait: Duration) -> Result<Lock> {
         let (LockName::Moves(space) | LockName::Named(space, _)) = name;
         self.prepare(space)?;
-        let disk = &self.dir.disk;
         Ok(match name {
-            LockName::Moves(space) => {
-                // Others hold it for a few renames, so a caller who wants no waiting means writers, not this.
-                let wait = wait.max(self.dir.lock_wait_min);
-                Box::new(lock_dir(&**disk, self.dir.moves_dir(space), mode, wait)?)
-            }
+            LockName::Moves(space) => Box::new(self.dir.lock_moves(space, mode, wait)?),
             LockName::Named(space, name) => {
                 let path = self.dir.layout.dir(space, Place::Live).join(name);
-                Box::new(NamedLock::take(disk, &path, mode, wait)?)
+                Box::new(NamedLock::take(&self.dir.disk, &path, mode, wait)?)
             }
         })
     }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use manent_log::fs::{Access, DiskFile, Settling, read_blocks, read_fully};
-use manent_log::{AtomicFile, Body, FileLock, Log, LogItem, Options, frame};
+use manent_log::{AtomicFile, Body, FileLock, LockMode, Log, LogItem, Options, frame};
 
 use super::MARK;
 use super::locks::lock_file;
@@ -32,13 +32,13 @@ use crate::streams::{
 
 /// Brings a session to another place. See [`crate::Streams::relocate`].
 pub(super) fn relocate(files: &StoreDir, at: &StreamId, to: Place, wait: Duration) -> Result<StreamId> {
-    let spot = files.locate(at)?;
+    let file = files.locate(at)?;
     at.check_place(to, &files.name())?;
     match (at.place, to) {
-        (Place::Live, Place::Archive | Place::Trash) => put_away(files, at, &spot, to, wait),
-        (Place::Archive, Place::Trash) => throw_away(files, at, &spot, wait),
-        (Place::Trash, Place::Archive) => bring_back(files, at, &spot, wait),
-        (Place::Archive | Place::Trash, Place::Live) => revive(files, at, &spot, wait),
+        (Place::Live, Place::Archive | Place::Trash) => put_away(files, at, &file, to, wait),
+        (Place::Archive, Place::Trash) => throw_away(files, at, &file, wait),
+        (Place::Trash, Place::Archive) => bring_back(files, at, &file, wait),
+        (Place::Archive | Place::Trash, Place::Live) => revive(files, at, &file, wait),
         (Place::Live, Place::Live) | (Place::Archive, Place::Archive) | (Place::Trash, Place::Trash) => {
             Ok(at.clone())
         }
@@ -47,8 +47,8 @@ pub(super) fn relocate(files: &StoreDir, at: &StreamId, to: Place, wait: Duratio
 
 /// Removes a session for good. The file itself goes last: until then the session can be found, and removed again.
 pub(super) fn delete(files: &StoreDir, at: &StreamId, wait: Duration) -> Result<()> {
-    let spot = files.locate(at)?;
-    let _guard = guard(files, &spot, at.place, wait)?;
+    let file = files.locate(at)?;
+    let _guard = guard(files, &file, at.place, wait)?;
     // While we waited for its writer, it may have been moved away by hand and another one begun.
     files.locate(at)?;
     let dir = files.layout.dir(at.space, at.place);
@@ -56,7 +56,7 @@ pub(super) fn delete(files: &StoreDir, at: &StreamId, wait: Duration) -> Result<
     // not bring back a fork that needs what is removed here.
     files.sync_places(at.space)?;
     // They move on their own, so an interrupted move left some of them in another place.
-    let mut owners = vec![(dir, owner_of(at, &spot))];
+    let mut owners = vec![(dir, owner_of(at, &file))];
     if at.space == Space::Sessions {
         owners.push((&files.layout.archive, at.id.clone()));
         owners.push((&files.layout.trash, at.id.clone()));
@@ -73,12 +73,12 @@ pub(super) fn delete(files: &StoreDir, at: &StreamId, wait: Duration) -> Result<
     for place in at.space.places() {
         sweep(files, files.layout.dir(at.space, *place))?;
     }
-    let mut last = spot.path.clone();
-    if at.place == Place::Archive && spot.form == FileForm::Plain {
+    let mut last = file.path.clone();
+    if at.place == Place::Archive && file.form == FileForm::Plain {
         // Of an archive that was being packed or unpacked there are two files.
-        let packed = packed_beside(&spot.path);
+        let packed = packed_beside(&file.path);
         if files.file_at(&packed)?.is_some() {
-            remove(files, &spot.path)?;
+            remove(files, &file.path)?;
             last = packed;
         }
     }
@@ -87,37 +87,37 @@ pub(super) fn delete(files: &StoreDir, at: &StreamId, wait: Duration) -> Result<
 }
 
 /// Keeps writers and other movers off a file. A live one is made ready first, so that a torn end is set aside here.
-pub(super) fn guard(files: &StoreDir, spot: &StreamFile, place: Place, wait: Duration) -> Result<Lock> {
+pub(super) fn guard(files: &StoreDir, file: &StreamFile, place: Place, wait: Duration) -> Result<Lock> {
     if place == Place::Live {
         let options = Options { wait, trust: files.trust, ..Options::default() };
-        match Log::open(&files.disk, &spot.path, &options) {
+        match Log::open(&files.disk, &file.path, &options) {
             Ok(log) => return Ok(Box::new(log)),
             // Written by a newer version: not to be written, but it can be moved as it is.
             Err(manent_log::Error::Newer { .. }) => {}
             // Empty, as a crash before the first record leaves it: there is nothing to make ready.
-            Err(manent_log::Error::NotFound { .. }) if files.file_at(&spot.path)?.is_some() => {}
+            Err(manent_log::Error::NotFound { .. }) if files.file_at(&file.path)?.is_some() => {}
             Err(e) => return Err(e.into()),
         }
     }
-    Ok(Box::new(lock_file(&*files.disk, &spot.path, wait)?))
+    Ok(Box::new(lock_file(&*files.disk, &file.path, wait)?))
 }
 
 /// Live to archive or trash.
 fn put_away(
     files: &StoreDir,
     at: &StreamId,
-    spot: &StreamFile,
+    file: &StreamFile,
     to: Place,
     wait: Duration,
 ) -> Result<StreamId> {
     let dir = files.layout.dir(Space::Sessions, to);
     files.make_durable_dir(dir)?;
-    let _guard = guard(files, spot, Place::Live, wait)?;
+    let _guard = guard(files, file, Place::Live, wait)?;
     // While we waited for its writer, it may have been moved away by hand and another one begun.
     files.locate(at)?;
     // It may have been named by its key alone.
-    let id = files.check_key(&at.key, &spot.path)?.map_or_else(|| at.id.clone(), |names| names.id);
-    let mut kept = StoredName { stem: stem_of(&spot.path), id: name_id(&id), form: FileForm::Plain };
+    let id = files.check_key(&at.key, &file.path)?.map_or_else(|| at.id.clone(), |names| names.id);
+    let mut kept = StoredName { stem: stem_of(&file.path), id: name_id(&id), form: FileForm::Plain };
     if to == Place::Archive {
         // A copy of this session is there: this one goes on, the copy makes way, and nothing is thrown away.
         for form in [FileForm::Plain, FileForm::Packed] {
@@ -130,37 +130,37 @@ fn put_away(
         kept.id = new_id();
     }
     // Before the session: their name says whose they are, wherever it is.
-    move_torn(files, &files.layout.sessions, &live_name(&spot.path), dir, &kept.id)?;
-    rename(files, &spot.path, &dir.join(kept.name()))?;
+    move_torn(files, &files.layout.sessions, &live_name(&file.path), dir, &kept.id)?;
+    rename(files, &file.path, &dir.join(kept.name()))?;
     sync_both(files, dir, &files.layout.sessions)?;
     Ok(StreamId { space: Space::Sessions, place: to, key: at.key.clone(), id: kept.id })
 }
 
 /// Archive to trash.
-fn throw_away(files: &StoreDir, at: &StreamId, spot: &StreamFile, wait: Duration) -> Result<StreamId> {
+fn throw_away(files: &StoreDir, at: &StreamId, file: &StreamFile, wait: Duration) -> Result<StreamId> {
     let dir = &files.layout.trash;
     files.make_durable_dir(dir)?;
-    let _guard = guard(files, spot, at.place, wait)?;
-    drop_second_form(files, spot)?;
-    let stem = match spot.form {
-        FileForm::Marked => stem_of(&spot.path.with_extension("")),
-        _ => kept_at(&spot.path).map(|kept| kept.stem).unwrap_or_default(),
+    let _guard = guard(files, file, at.place, wait)?;
+    drop_second_form(files, file)?;
+    let stem = match file.form {
+        FileForm::Marked => stem_of(&file.path.with_extension("")),
+        _ => kept_at(&file.path).map(|kept| kept.stem).unwrap_or_default(),
     };
-    let mut kept = StoredName { stem, id: name_id(&at.id), form: spot.form };
+    let mut kept = StoredName { stem, id: name_id(&at.id), form: file.form };
     if is_taken(files, dir, &kept)? {
         kept.id = new_id();
     }
-    let from = spot.path.parent().unwrap_or(&files.layout.archive);
+    let from = file.path.parent().unwrap_or(&files.layout.archive);
     move_torn(files, &files.layout.archive, &at.id, dir, &kept.id)?;
-    rename(files, &spot.path, &dir.join(kept.name()))?;
+    rename(files, &file.path, &dir.join(kept.name()))?;
     sync_both(files, dir, from)?;
     Ok(StreamId { space: Space::Sessions, place: Place::Trash, key: at.key.clone(), id: kept.id })
 }
 
 /// Trash to archive.
-fn bring_back(files: &StoreDir, at: &StreamId, spot: &StreamFile, wait: Duration) -> Result<StreamId> {
-    let Some(kept) = kept_at(&spot.path) else { return Err(files.not_found(at)) };
-    let _guard = guard(files, spot, at.place, wait)?;
+fn bring_back(files: &StoreDir, at: &StreamId, file: &StreamFile, wait: Duration) -> Result<StreamId> {
+    let Some(kept) = kept_at(&file.path) else { return Err(files.not_found(at)) };
+    let _guard = guard(files, file, at.place, wait)?;
     let (dir, name, id) = match kept.form {
         FileForm::Marked => (&files.layout.sessions, format!("{}.jsonl{MARK}", kept.stem), String::new()),
         FileForm::Plain | FileForm::Packed => (&files.layout.archive, kept.name(), kept.id.clone()),
@@ -176,14 +176,14 @@ fn bring_back(files: &StoreDir, at: &StreamId, spot: &StreamFile, wait: Duration
     if kept.form != FileForm::Marked && is_taken(files, dir, &kept)? {
         return Err(in_the_way());
     }
-    rename_or(files, &spot.path, &target, in_the_way)?;
+    rename_or(files, &file.path, &target, in_the_way)?;
     sync_both(files, dir, &files.layout.trash)?;
     move_torn(files, &files.layout.trash, &kept.id, &files.layout.archive, &kept.id)?;
     Ok(StreamId { space: Space::Sessions, place: Place::Archive, key: at.key.clone(), id })
 }
 
 /// Archive or trash to live.
-fn revive(files: &StoreDir, at: &StreamId, spot: &StreamFile, wait: Duration) -> Result<StreamId> {
+fn revive(files: &StoreDir, at: &StreamId, file: &StreamFile, wait: Duration) -> Result<StreamId> {
     let in_the_way = || Error::InTheWay {
         key: at.key.to_string(),
         place: Place::Live,
@@ -192,25 +192,25 @@ fn revive(files: &StoreDir, at: &StreamId, spot: &StreamFile, wait: Duration) ->
     if !is_free(files, &files.find_live(at.space, &at.key, "")?)? {
         return Err(in_the_way());
     }
-    let (spot, _guard) = match spot.form {
+    let (file, _guard) = match file.form {
         // First it becomes plain where it is, and only then it moves: at any time there is one file that counts.
-        FileForm::Packed => unpack(files, spot, wait)?,
+        FileForm::Packed => unpack(files, file, wait)?,
         FileForm::Plain | FileForm::Marked => {
-            let guard = guard(files, spot, at.place, wait)?;
+            let guard = guard(files, file, at.place, wait)?;
             if at.place == Place::Archive {
-                drop_second_form(files, spot)?;
+                drop_second_form(files, file)?;
             }
-            (spot.clone(), guard)
+            (file.clone(), guard)
         }
     };
-    let from = spot.path.parent().unwrap_or(&files.layout.archive);
-    let (stem, id) = match kept_at(&spot.path) {
-        Some(kept) if spot.form != FileForm::Marked || at.place == Place::Trash => (kept.stem, kept.id),
-        _ => (stem_of(&spot.path.with_extension("")), String::new()),
+    let from = file.path.parent().unwrap_or(&files.layout.archive);
+    let (stem, id) = match kept_at(&file.path) {
+        Some(kept) if file.form != FileForm::Marked || at.place == Place::Trash => (kept.stem, kept.id),
+        _ => (stem_of(&file.path.with_extension("")), String::new()),
     };
     let target = files.layout.sessions.join(format!("{stem}{}", FileForm::Plain.suffix()));
     let _reserved = reserve(files, &at.key, &target, in_the_way)?;
-    claim(files, &spot.path, &target, in_the_way)?;
+    claim(files, &file.path, &target, in_the_way)?;
     sync_both(files, &files.layout.sessions, from)?;
     if !id.is_empty() {
         move_torn(files, from, &id, &files.layout.sessions, &live_name(&target))?;
@@ -221,13 +221,13 @@ fn revive(files: &StoreDir, at: &StreamId, spot: &StreamFile, wait: Duration) ->
 
 /// Packing or unpacking an archive was interrupted, and there are two files, of which the plain one counts. Before that
 /// one leaves, the other has to go: it would be taken for the session.
-fn drop_second_form(files: &StoreDir, spot: &StreamFile) -> Result<()> {
-    let packed = packed_beside(&spot.path);
-    if spot.form != FileForm::Plain || files.file_at(&packed)?.is_none() {
+fn drop_second_form(files: &StoreDir, file: &StreamFile) -> Result<()> {
+    let packed = packed_beside(&file.path);
+    if file.form != FileForm::Plain || files.file_at(&packed)?.is_none() {
         return Ok(());
     }
     // Whoever unpacked it may have died before the plain one's name was durable.
-    let dir = spot.path.parent().unwrap_or(&files.layout.archive);
+    let dir = file.path.parent().unwrap_or(&files.layout.archive);
     files.sync_dir(dir)?;
     remove(files, &packed)?;
     files.sync_dir(dir)
@@ -351,13 +351,13 @@ pub(super) fn is_set_aside(
     seq: u64,
     since: ScanTime,
 ) -> Result<bool> {
-    let spot = match files.locate(at) {
+    let file = match files.locate(at) {
         Err(e) if e.is_not_found() => return Ok(false),
-        spot => spot?,
+        file => file?,
     };
-    let dir = spot.path.parent().unwrap_or(&files.layout.sessions);
+    let dir = file.path.parent().unwrap_or(&files.layout.sessions);
     let begin = format!("{{\"seq\":{seq},");
-    for (name, suffix) in torn_copies(files, dir, &owner_of(at, &spot))? {
+    for (name, suffix) in torn_copies(files, dir, &owner_of(at, &file))? {
         let Some(from) = torn_offset(&suffix).filter(|from| *from <= offset) else { continue };
         let path = dir.join(name);
         let Some(info) = files.file_at(&path)? else { continue };
@@ -365,9 +365,9 @@ pub(super) fn is_set_aside(
         if is_older || offset - from >= info.len {
             continue;
         }
-        let file = files.disk.open(&path, Access::Read).map_err(io_error("open", &path))?;
+        let copy = files.disk.open(&path, Access::Read).map_err(io_error("open", &path))?;
         let mut bytes = vec![0; begin.len()];
-        let read = read_fully(&*file, &mut bytes, offset - from).map_err(io_error("read", &path))?;
+        let read = read_fully(&*copy, &mut bytes, offset - from).map_err(io_error("read", &path))?;
         // A power cut may have left NULs where the record was.
         if begin.as_bytes().starts_with(&bytes[..read]) || bytes[..read].iter().all(|byte| *byte == 0) {
             return Ok(true);
@@ -396,10 +396,11 @@ fn move_torn(files: &StoreDir, from: &Path, owner: &str, to: &Path, new_owner: &
     Ok(())
 }
 
-/// Whose torn copies belong to a session: its file's name while it is live, its id afterwards.
-fn owner_of(at: &StreamId, spot: &StreamFile) -> String {
+/// Returns the owner under which the torn copies of a session are named: its file's name while it is live, its id
+/// afterwards.
+fn owner_of(at: &StreamId, file: &StreamFile) -> String {
     match at.place {
-        Place::Live => live_name(&spot.path),
+        Place::Live => live_name(&file.path),
         Place::Archive | Place::Trash => at.id.clone(),
     }
 }
@@ -502,14 +503,14 @@ pub(super) fn write_parts(
     to.write_all(&buffer).map_err(failed)
 }
 
-/// Packs an archived session that is still plain; nothing to do for any other.
+/// Packs an archived session that is still plain; does nothing to any other.
 pub(super) fn condense(files: &StoreDir, at: &StreamId, progress: ProgressFn<'_>) -> Result<()> {
     for _ in 0..PACKINGS_MAX {
-        let spot = files.locate(at)?;
-        if at.place != Place::Archive || spot.form != FileForm::Plain {
+        let file = files.locate(at)?;
+        if at.place != Place::Archive || file.form != FileForm::Plain {
             return Ok(());
         }
-        match pack_at(files, &spot, &mut *progress) {
+        match pack_at(files, &file, &mut *progress) {
             Ok(true) => return Ok(()),
             Ok(false) => {}
             // Packed or moved by somebody else between our look and our open: look again.
@@ -524,11 +525,11 @@ pub(super) fn condense(files: &StoreDir, at: &StreamId, progress: ProgressFn<'_>
 }
 
 /// Packs a file. Returns false if it grew meanwhile, so that it is still plain.
-fn pack_at(files: &StoreDir, spot: &StreamFile, progress: ProgressFn<'_>) -> Result<bool> {
-    let held = lock_file(&*files.disk, &spot.path, Duration::ZERO)?;
+fn pack_at(files: &StoreDir, file: &StreamFile, progress: ProgressFn<'_>) -> Result<bool> {
+    let held = lock_file(&*files.disk, &file.path, Duration::ZERO)?;
     sweep(files, &files.layout.archive)?;
-    refuse_if_open_elsewhere(files, &spot.path)?;
-    pack_held(files, spot, &held, progress)
+    refuse_if_open_elsewhere(files, &file.path)?;
+    pack_held(files, file, &held, progress)
 }
 
 /// A program that knows nothing of our lease may have its file open, and would go on writing to one that is gone. Such
@@ -543,20 +544,20 @@ fn refuse_if_open_elsewhere(files: &StoreDir, path: &Path) -> Result<()> {
 }
 
 /// Packs a file that is locked by the caller. See [`pack_at`].
-fn pack_held(files: &StoreDir, spot: &StreamFile, held: &FileLock, progress: ProgressFn<'_>) -> Result<bool> {
+fn pack_held(files: &StoreDir, file: &StreamFile, held: &FileLock, progress: ProgressFn<'_>) -> Result<bool> {
     let dir = &files.layout.archive;
-    let len = held.file().state().map_err(io_error("inspect", &spot.path))?.len;
-    let packed = packed_beside(&spot.path);
+    let len = held.file().state().map_err(io_error("inspect", &file.path))?.len;
+    let packed = packed_beside(&file.path);
     let mut temp = AtomicFile::create_locked(&*files.disk, &packed)?;
     pack_into(files, held.file(), len, &mut temp, progress)?;
-    let _store = files.lock_moves(Space::Sessions, Duration::ZERO)?;
-    if held.file().state().map_err(io_error("inspect", &spot.path))?.len != len {
+    let _store = files.lock_moves(Space::Sessions, LockMode::Exclusive, Duration::ZERO)?;
+    if held.file().state().map_err(io_error("inspect", &file.path))?.len != len {
         return Ok(false);
     }
     let _lock =
         temp.rename_with(|path| files.disk.rename(path, &packed).map_err(io_error("rename", path)))?;
     files.sync_dir(dir)?;
-    remove(files, &spot.path)?;
+    remove(files, &file.path)?;
     files.sync_dir(dir)?;
     Ok(true)
 }
@@ -579,27 +580,27 @@ fn pack_into(
 }
 
 /// Makes a packed file plain, in its own directory.
-pub(super) fn unpack(files: &StoreDir, spot: &StreamFile, wait: Duration) -> Result<(StreamFile, Lock)> {
-    let held = lock_file(&*files.disk, &spot.path, wait)?;
-    let dir = spot.path.parent().unwrap_or(&files.layout.archive);
+pub(super) fn unpack(files: &StoreDir, file: &StreamFile, wait: Duration) -> Result<(StreamFile, Lock)> {
+    let held = lock_file(&*files.disk, &file.path, wait)?;
+    let dir = file.path.parent().unwrap_or(&files.layout.archive);
     sweep(files, dir)?;
     // Without `.zst` it ends as a plain one does.
-    let plain = spot.path.with_extension("");
+    let plain = file.path.with_extension("");
     let mut target = AtomicFile::create_locked(&*files.disk, &plain)?;
-    let read = files.disk.open(&spot.path, Access::Read).map_err(io_error("read", &spot.path))?;
+    let read = files.disk.open(&file.path, Access::Read).map_err(io_error("read", &file.path))?;
     // A disk that is full or fails is not a damaged archive.
     let damaged = |source: io::Error| match source.kind() {
         io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
-            Error::Archive { path: spot.path.clone(), source }
+            Error::Archive { path: file.path.clone(), source }
         }
-        _ => io_error("unpack", &spot.path)(source),
+        _ => io_error("unpack", &file.path)(source),
     };
     pack::unpack_into(read, target.file()).map_err(damaged)?;
     target.sync().map_err(io_error("sync", &plain))?;
     let locked =
         target.rename_with(|path| files.disk.rename_new(path, &plain).map_err(io_error("rename", path)))?;
     files.sync_dir(dir)?;
-    remove(files, &spot.path)?;
+    remove(files, &file.path)?;
     files.sync_dir(dir)?;
     drop(held);
     Ok((StreamFile { path: plain, form: FileForm::Plain }, Box::new(locked)))
@@ -610,27 +611,27 @@ pub(super) fn unpack(files: &StoreDir, spot: &StreamFile, wait: Duration) -> Res
 pub(super) fn replace(
     files: &StoreDir,
     at: &StreamId,
-    spot: &StreamFile,
+    file: &StreamFile,
     header: Option<&Body>,
     parts: StreamParts<'_>,
     before_rename: impl FnOnce() -> Result<()>,
 ) -> Result<(u64, Box<dyn DiskFile>)> {
-    let mut target = match replacement(&spot.path, at) {
+    let mut target = match replacement(&file.path, at) {
         Some(temporary) => {
-            let file = AtomicFile::create_as(&*files.disk, &spot.path, temporary);
-            let mut file = file.map_err(io_error("create", &spot.path))?;
-            file.lock()?;
-            file
+            let created = AtomicFile::create_as(&*files.disk, &file.path, temporary);
+            let mut created = created.map_err(io_error("create", &file.path))?;
+            created.lock()?;
+            created
         }
-        None => AtomicFile::create_locked(&*files.disk, &spot.path)?,
+        None => AtomicFile::create_locked(&*files.disk, &file.path)?,
     };
-    write_parts(files, &mut target, &spot.path, header, parts)?;
-    target.sync().map_err(io_error("sync", &spot.path))?;
-    let len = target.file().state().map_err(io_error("inspect", &spot.path))?.len;
+    write_parts(files, &mut target, &file.path, header, parts)?;
+    target.sync().map_err(io_error("sync", &file.path))?;
+    let len = target.file().state().map_err(io_error("inspect", &file.path))?.len;
     before_rename()?;
-    let rename = |path: &Path| files.disk.rename(path, &spot.path).map_err(io_error("rename", path));
-    if spot.form == FileForm::Packed {
-        let mut packed = AtomicFile::create_locked(&*files.disk, &spot.path)?;
+    let rename = |path: &Path| files.disk.rename(path, &file.path).map_err(io_error("rename", path));
+    if file.form == FileForm::Packed {
+        let mut packed = AtomicFile::create_locked(&*files.disk, &file.path)?;
         pack_into(files, target.file(), len, &mut packed, &mut |_, _| {})?;
         return Ok((len, packed.rename_with(rename)?));
     }

@@ -1,4 +1,4 @@
-//! Where the files of a store lie, and what they are called.
+//! The directories and file names of a store.
 //!
 //! ```text
 //! sessions/<stem>.jsonl              live; the stem is made of the key, or another program's own name for it
@@ -45,6 +45,14 @@ pub(super) enum FileForm {
 
 impl FileForm {
     pub(super) const ALL: [FileForm; 3] = [FileForm::Plain, FileForm::Packed, FileForm::Marked];
+
+    pub(super) fn suffix(self) -> &'static str {
+        match self {
+            FileForm::Plain => ".jsonl",
+            FileForm::Packed => ".jsonl.zst",
+            FileForm::Marked => ".jsonl.archived",
+        }
+    }
 }
 
 /// A file in archive or trash, by its name.
@@ -79,26 +87,15 @@ impl Layout {
     }
 }
 
-impl FileForm {
-    pub(super) fn suffix(self) -> &'static str {
-        match self {
-            FileForm::Plain => ".jsonl",
-            FileForm::Packed => ".jsonl.zst",
-            FileForm::Marked => ".jsonl.archived",
-        }
-    }
-}
-
 impl StoredName {
     pub(super) fn name(&self) -> String {
         format!("{}.{}{}", self.stem, self.id, self.form.suffix())
     }
 
-    /// Reads a name in archive or trash; nothing if it is not one of ours.
+    /// Parses a name in archive or trash; `None` if it is not one of ours.
     pub(super) fn parse(name: &str) -> Option<StoredName> {
-        let (rest, form) = [FileForm::Plain, FileForm::Packed, FileForm::Marked]
-            .into_iter()
-            .find_map(|form| Some((name.strip_suffix(form.suffix())?, form)))?;
+        let ending = |form: FileForm| Some((name.strip_suffix(form.suffix())?, form));
+        let (rest, form) = FileForm::ALL.into_iter().find_map(ending)?;
         let (stem, id) = rest.rsplit_once('.')?;
         let whole = !stem.is_empty() && is_plain_id(id);
         whole.then(|| StoredName { stem: stem.to_owned(), id: id.to_owned(), form })

@@ -199,14 +199,10 @@ impl StoreDir {
     }
 
     /// Takes the right to move streams of a space.
-    pub(super) fn lock_moves(&self, space: Space, wait: Duration) -> Result<FileLock> {
+    pub(super) fn lock_moves(&self, space: Space, mode: LockMode, wait: Duration) -> Result<FileLock> {
+        let dir = if space == Space::Runs { &self.layout.runs } else { &self.layout.sessions };
         // Others hold it for a few renames, so a caller who wants no waiting means writers, not this.
-        lock_dir(&*self.disk, self.moves_dir(space), LockMode::Exclusive, wait.max(self.lock_wait_min))
-    }
-
-    /// Returns the directory whose lock is the right to move streams of a space.
-    pub(super) fn moves_dir(&self, space: Space) -> &Path {
-        if space == Space::Runs { &self.layout.runs } else { &self.layout.sessions }
+        lock_dir(&*self.disk, dir, mode, wait.max(self.lock_wait_min))
     }
 
     /// Makes a directory of the store, unless others could put or change files there.
@@ -308,20 +304,20 @@ impl StoreDir {
     /// The streams that are archived or in the trash.
     pub(super) fn put_away(&self, place: Place, which: Selector<'_>) -> Result<Vec<StreamStat>> {
         let mut all = self.kept(place, which)?;
-        if place == Place::Archive {
-            all.extend(self.marked(which)?);
-            // What an interrupted move left of a session that is live: the live one is the session.
-            let mut archived = Vec::with_capacity(all.len());
-            for listed in all {
-                let live = self.live(Space::Sessions, Selector::Key(&listed.id.key))?;
-                let is_live = live.iter().any(|live| live.id.id == listed.id.id);
-                if listed.id.id.is_empty() || !is_live || !self.is_in_live(&listed.id)? {
-                    archived.push(listed);
-                }
-            }
-            return Ok(archived);
+        if place != Place::Archive {
+            return Ok(all);
         }
-        Ok(all)
+        all.extend(self.marked(which)?);
+        // What an interrupted move left of a session that is live: the live one is the session.
+        let mut archived = Vec::with_capacity(all.len());
+        for listed in all {
+            let live = self.live(Space::Sessions, Selector::Key(&listed.id.key))?;
+            let is_live = live.iter().any(|live| live.id.id == listed.id.id);
+            if listed.id.id.is_empty() || !is_live || !self.is_in_live(&listed.id)? {
+                archived.push(listed);
+            }
+        }
+        Ok(archived)
     }
 
     pub(super) fn live(&self, space: Space, which: Selector<'_>) -> Result<Vec<StreamStat>> {
@@ -332,7 +328,7 @@ impl StoreDir {
                 // Archived or removed between our two looks.
                 Err(e) if e.is_not_found() => return Ok(Vec::new()),
                 Err(e) if e.is_refusal() => return Err(e),
-                told => told.ok().flatten().map(|names| names.id).unwrap_or_default(),
+                names => names.ok().flatten().map(|names| names.id).unwrap_or_default(),
             };
             let id = StreamId { id, ..StreamId::live_in(space, key) };
             return Ok(vec![stat(id, &path, info, self.settling())]);
@@ -375,14 +371,13 @@ impl StoreDir {
         let path = self.layout.dir(space, Place::Live).join(name);
         // Gone since it was listed: another process archived or removed it.
         let Some(info) = self.file_at(&path)?.filter(was_written) else { return Ok(None) };
-        let names = match id {
-            None => match self.names_at(&path) {
-                // Archived or removed between our two looks.
-                Err(e) if e.is_not_found() => return Ok(None),
-                // One that cannot be read hides no other.
-                told => told.ok().flatten(),
-            },
-            Some(_) => self.told_by(&path)?,
+        let names = match self.names_at(&path) {
+            // Archived or removed between our two looks.
+            Err(e) if e.is_not_found() => return Ok(None),
+            // Where the id decides, a disk that does not answer is not a header that says nothing.
+            Err(e) if id.is_some() && e.is_refusal() => return Err(e),
+            // One that cannot be read hides no other.
+            names => names.ok().flatten(),
         };
         let HeaderNames { id: own_id, key } = names.unwrap_or_default();
         if id.is_some_and(|id| !own_id.starts_with(id)) {
@@ -424,7 +419,7 @@ impl StoreDir {
         let path = match self.locate(archived) {
             // Moved since it was listed: it is the live one now.
             Err(e) if e.is_not_found() => return Ok(true),
-            spot => spot?.path,
+            file => file?.path,
         };
         let live_path = self.find_live(Space::Sessions, &archived.key, "")?;
         let compare = || -> io::Result<bool> {
@@ -485,15 +480,6 @@ impl StoreDir {
             ..stat(StreamId::session(Place::Archive, &key, ""), &path, info, self.settling())
         };
         Ok(self.file_at(&path)?.map(stat))
-    }
-
-    /// Reads the names in a header where the answer decides something: then a disk that does not answer is not a header
-    /// that says nothing.
-    fn told_by(&self, path: &Path) -> Result<Option<HeaderNames>> {
-        match self.names_at(path) {
-            Err(e) if e.is_refusal() => Err(e),
-            told => Ok(told.ok().flatten()),
-        }
     }
 
     /// Returns the names of the regular files in which streams of a space and place may be.

@@ -274,7 +274,7 @@ pub(super) struct FileWriter {
     pub(super) dir: StoreDir,
     pub(super) writers: Arc<WriterPool>,
     pub(super) at: StreamId,
-    pub(super) spot: StreamFile,
+    pub(super) file: StreamFile,
     pub(super) access: WriteAccess,
 }
 
@@ -300,7 +300,7 @@ impl FileWriter {
         match &mut self.access {
             WriteAccess::Append(Some(lease)) => Ok(lease),
             WriteAccess::ReplaceOnly { needs: Some(needs), .. } => {
-                let (path, needs) = (self.spot.path.clone(), needs.clone());
+                let (path, needs) = (self.file.path.clone(), needs.clone());
                 Err(manent_log::Error::Newer { path, needs }.into())
             }
             WriteAccess::Append(None) | WriteAccess::ReplaceOnly { .. } => {
@@ -315,7 +315,7 @@ impl FileWriter {
         if ranges.is_empty() {
             return Ok(None);
         }
-        let (disk, path) = (&self.dir.disk, &self.spot.path);
+        let (disk, path) = (&self.dir.disk, &self.file.path);
         let mut name = path.clone().into_os_string();
         name.push(format!(".damaged-{}", uuid::Uuid::now_v7().simple()));
         let copy = PathBuf::from(name);
@@ -339,7 +339,7 @@ impl FileWriter {
         parts: StreamParts<'_>,
         left_out: &[Damage],
     ) -> Result<Replaced> {
-        let (disk, path) = (&self.dir.disk, &self.spot.path);
+        let (disk, path) = (&self.dir.disk, &self.file.path);
         let old = disk.open(path, Access::Read).map_err(io_error("read", path))?;
         // The length is that of the lease: the caller may not have seen what another program wrote since it was taken.
         let len = match &self.access {
@@ -355,7 +355,7 @@ impl FileWriter {
         };
         unchanged()?;
         let copy = self.set_ranges_aside(left_out)?;
-        let replaced = moves::replace(&self.dir, &self.at, &self.spot, header, parts, unchanged);
+        let replaced = moves::replace(&self.dir, &self.at, &self.file, header, parts, unchanged);
         let (bytes, new) = replaced.inspect_err(|_| {
             if let Some(copy) = &copy {
                 let _ = disk.remove(copy);
@@ -442,11 +442,11 @@ impl StreamWriter for FileWriter {
     }
 
     fn set_aside_bytes(&self) -> Result<Vec<u64>> {
-        moves::torn_at_end(&self.dir, &self.spot.path)
+        moves::torn_at_end(&self.dir, &self.file.path)
     }
 
     fn opened_by(&self) -> Option<u32> {
-        self.dir.disk.opened_by(&self.spot.path)
+        self.dir.disk.opened_by(&self.file.path)
     }
 
     fn names(&self) -> Result<u64> {

@@ -109,7 +109,7 @@ impl Table {
         self.places[frame].plain.clone()
     }
 
-    /// The frame that holds a byte of the plain file; nothing behind its end.
+    /// Returns the frame that holds a byte of the plain file; `None` behind its end.
     pub(super) fn frame_at(&self, offset: u64) -> Option<usize> {
         let frame = self.places.partition_point(|place| place.plain.end <= offset);
         Some(frame).filter(|frame| *frame < self.frames())
@@ -155,12 +155,6 @@ impl Table {
             Err(refusal) if walked.frames() == 0 => Err(refusal),
             _ => Ok(walked),
         }
-    }
-
-    /// Returns true if the table of a packed file is there and its checksum holds. Without that it can be read, most
-    /// often.
-    pub(super) fn is_sound(file: &dyn DiskFile) -> io::Result<bool> {
-        Ok(matches!(Table::parse(file, file.state()?.len)?, Ok((_, Proof::Checked))))
     }
 
     /// Reads the table at the end of a file. The inner error says why there is none that could be used; the
@@ -241,6 +235,12 @@ impl Table {
         }
         Ok(Ok(proof))
     }
+}
+
+/// Returns true if the table of a packed file is there and its checksum holds. Where it does not, the file can be read
+/// all the same, most often; but somebody should know.
+pub(crate) fn has_sound_table(file: &dyn DiskFile) -> io::Result<bool> {
+    Ok(matches!(Table::parse(file, file.state()?.len)?, Ok((_, Proof::Checked))))
 }
 
 /// The skippable frame with the checksum of a seek table.

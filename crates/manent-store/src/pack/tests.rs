@@ -284,7 +284,7 @@ fn items(mut next: impl FnMut() -> Option<String>) -> Vec<String> {
     std::iter::from_fn(&mut next).collect()
 }
 
-fn said(item: LogItem<'_>) -> String {
+fn describe(item: LogItem<'_>) -> String {
     match item {
         LogItem::Entry(entry) => format!("{entry:?}"),
         LogItem::Damage(damage) => format!("{damage:?}"),
@@ -292,7 +292,7 @@ fn said(item: LogItem<'_>) -> String {
 }
 
 fn forwards(mut reader: Reader) -> Vec<String> {
-    let mut found = items(|| reader.next().unwrap().map(said));
+    let mut found = items(|| reader.next().unwrap().map(describe));
     found.push(format!("{:?} {:?} {}", reader.end(), reader.change().unwrap(), reader.position()));
     found
 }
@@ -371,7 +371,7 @@ fn readers_find_the_same_in_a_packed_log_as_in_the_plain_one() {
         let file = RealDisk.open(path, Access::Read).unwrap();
         let file = if path == packed_at { super::open(file).unwrap() } else { file };
         let mut reader = ReverseReader::new(&*file, path).unwrap();
-        items(|| reader.next().unwrap().map(said))
+        items(|| reader.next().unwrap().map(describe))
     };
     assert!(both(&backwards) > 1_490);
 }

@@ -9,7 +9,7 @@ use manent_log::KeyRule;
 use manent_sim::{CrashKind, Errno, Fault, SimDisk};
 use manent_store::{Files, IfMissing, Place, Result, Space, StreamPart, Streams};
 
-use super::scene::{State, TEXTS, append, at, disk, header, keyed, list, moves, open, said, state, try_open};
+use super::scene::{State, TEXTS, append, at, disk, header, keyed, list, moves, open, state, try_open, turn};
 
 /// Something that changes a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,29 +63,29 @@ impl Op {
 
     fn run(self, files: &Files, space: Space) -> Result<()> {
         match self {
-            Op::Append => append(files, space, &[said("new")], &KeyRule::IDEMPOTENCY).map(drop),
+            Op::Append => append(files, space, &[turn("new")], &KeyRule::IDEMPOTENCY).map(drop),
             Op::AppendByKey => append(files, space, &[keyed("n", "new")], &KeyRule::IDEMPOTENCY).map(drop),
             Op::AppendByRule => {
-                let bodies = [said("new"), said("one"), said("newer"), said("new")];
+                let bodies = [turn("new"), turn("one"), turn("newer"), turn("new")];
                 append(files, space, &bodies, &TEXTS).map(drop)
             }
             Op::AppendLeased => {
                 let new = || header(space);
                 let mut lease = files.lease(&at(space), IfMissing::Create(&new), Duration::ZERO)?;
                 let how = manent_store::AppendOptions::new(manent_log::Durability::Sync);
-                lease.append(&[said("new"), said("newer"), said("newest")], &how).map(drop)
+                lease.append(&[turn("new"), turn("newer"), turn("newest")], &how).map(drop)
             }
             Op::Create => {
                 let _moves = moves(files, space)?;
                 let mut parts = (1..)
                     .zip(["made", "whole"])
-                    .map(|(seq, text)| Ok(StreamPart::Record { seq, body: said(text) }));
+                    .map(|(seq, text)| Ok(StreamPart::Record { seq, body: turn(text) }));
                 files.create(&at(space), &header(space), &mut parts)
             }
             Op::Replace => {
                 let _moves = moves(files, space)?;
                 let lease = files.lease(&at(space), IfMissing::Refuse, Duration::ZERO)?;
-                let rest = StreamPart::Record { seq: 7, body: said("replaced") };
+                let rest = StreamPart::Record { seq: 7, body: turn("replaced") };
                 let mut parts =
                     [Ok(StreamPart::Lines { of: at(space), upto: Some(1) }), Ok(rest)].into_iter();
                 lease.replace(Some(&header(space).body), &mut parts, &[]).map(drop)
@@ -113,8 +113,8 @@ impl Case {
         let image = disk(1);
         let files = open(&image);
         if before != Before::None {
-            append(&files, space, &[said("one")], &KeyRule::IDEMPOTENCY).unwrap();
-            append(&files, space, &[keyed("k", "two"), said("three")], &KeyRule::IDEMPOTENCY).unwrap();
+            append(&files, space, &[turn("one")], &KeyRule::IDEMPOTENCY).unwrap();
+            append(&files, space, &[keyed("k", "two"), turn("three")], &KeyRule::IDEMPOTENCY).unwrap();
         }
         match before {
             Before::In(place) => Op::Move(place).run(&files, space).unwrap(),

@@ -49,12 +49,12 @@ struct Life {
 
 /// The next step of an epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Then {
+enum NextStep {
     GoOn,
     Stop,
 }
 
-type Told<T> = std::result::Result<T, String>;
+type LifeResult<T> = std::result::Result<T, String>;
 
 impl Life {
     fn new(space: Space, seed: u64) -> Life {
@@ -77,11 +77,11 @@ impl Life {
         self.processes = (1..=2).map(|pid| open(&self.disk.as_process(pid))).collect();
     }
 
-    fn run(&mut self) -> Told<()> {
+    fn run(&mut self) -> LifeResult<()> {
         for _ in 0..self.rng.range(3..=8) {
             self.plan_faults();
             for _ in 0..self.rng.below(14) {
-                if self.step()? == Then::Stop {
+                if self.step()? == NextStep::Stop {
                     break;
                 }
             }
@@ -114,7 +114,7 @@ impl Life {
         }
     }
 
-    fn step(&mut self) -> Told<Then> {
+    fn step(&mut self) -> LifeResult<NextStep> {
         let who = self.rng.below(2) as usize;
         match self.rng.below(16) {
             0 | 1 => self.replace(who),
@@ -127,7 +127,7 @@ impl Life {
     }
 
     /// Takes the lease of the stream. `None`: something stopped it.
-    fn lease(&mut self, who: usize, missing: IfMissing<'_>) -> Told<Option<Box<dyn StreamWriter>>> {
+    fn lease(&mut self, who: usize, missing: IfMissing<'_>) -> LifeResult<Option<Box<dyn StreamWriter>>> {
         match self.processes[who].lease(&at(self.space), missing, Duration::ZERO) {
             Ok(writer) => {
                 self.model.opened();
@@ -137,10 +137,10 @@ impl Life {
         }
     }
 
-    fn append(&mut self, who: usize) -> Told<Then> {
+    fn append(&mut self, who: usize) -> LifeResult<NextStep> {
         let space = self.space;
         let new = || header(space);
-        let Some(mut writer) = self.lease(who, IfMissing::Create(&new))? else { return Ok(Then::Stop) };
+        let Some(mut writer) = self.lease(who, IfMissing::Create(&new))? else { return Ok(NextStep::Stop) };
         let first = writer.next_seq();
         let bodies: Vec<Body> = (0..self.rng.range(1..=3)).map(|_| self.body()).collect();
         let keys = if self.rng.chance(1, 3) { &TEXTS } else { &KeyRule::IDEMPOTENCY };
@@ -167,17 +167,17 @@ impl Life {
                 }
                 self.stats.acknowledged += receipts.len() as u64;
                 self.kept(written, how.durability);
-                Ok(Then::GoOn)
+                Ok(NextStep::GoOn)
             }
             Err(e) => self.failed(written, &e),
         }
     }
 
     /// Tries a record with keys again. It is there once, whatever became of it before.
-    fn retry(&mut self, who: usize) -> Told<Then> {
+    fn retry(&mut self, who: usize) -> LifeResult<NextStep> {
         let space = self.space;
         let new = || header(space);
-        let Some(writer) = self.lease(who, IfMissing::Create(&new))? else { return Ok(Then::Stop) };
+        let Some(writer) = self.lease(who, IfMissing::Create(&new))? else { return Ok(NextStep::Stop) };
         let first = writer.next_seq();
         drop(writer);
         let nth = self.rng.below(self.pending.len() as u64) as usize;
@@ -191,14 +191,14 @@ impl Life {
                 self.pending.swap_remove(nth);
                 self.stats.appended_again += 1;
                 self.kept(written, how.durability);
-                Ok(Then::GoOn)
+                Ok(NextStep::GoOn)
             }
             Ok(receipts) => {
                 self.pending.swap_remove(nth);
                 self.stats.found_again += 1;
                 let found = Written { seq: receipts[0].seq, ..written[0].clone() };
                 self.model.kept_again(&found, how.durability != Durability::Flush)?;
-                Ok(Then::GoOn)
+                Ok(NextStep::GoOn)
             }
             Err(e) => self.failed(written, &e),
         }
@@ -213,10 +213,10 @@ impl Life {
 
     /// Something failed, as far as the caller was told. Of records whose outcome is unknown, only reading tells how
     /// many are there, before others take their numbers: the epoch ends.
-    fn failed(&mut self, written: Vec<Written>, error: &Error) -> Told<Then> {
+    fn failed(&mut self, written: Vec<Written>, error: &Error) -> LifeResult<NextStep> {
         if self.disk.crashed().is_some() {
             self.model.unknown(written);
-            return Ok(Then::Stop);
+            return Ok(NextStep::Stop);
         }
         if is_held(error) || error.is_conflict() {
             return Err(format!("nobody held or wrote the stream, and yet: {error}"));
@@ -228,14 +228,14 @@ impl Life {
         }
         // The sync of a cut may be what failed.
         self.model.sync_failed();
-        Ok(Then::Stop)
+        Ok(NextStep::Stop)
     }
 
     /// Rewrites the stream with some of its records and a new one.
-    fn replace(&mut self, who: usize) -> Told<Then> {
-        let Some((stream, _lock)) = self.look(who)? else { return Ok(Then::Stop) };
-        let Some(stream) = stream else { return Ok(Then::GoOn) };
-        let Some(writer) = self.lease(who, IfMissing::Refuse)? else { return Ok(Then::Stop) };
+    fn replace(&mut self, who: usize) -> LifeResult<NextStep> {
+        let Some((stream, _lock)) = self.look(who)? else { return Ok(NextStep::Stop) };
+        let Some(stream) = stream else { return Ok(NextStep::GoOn) };
+        let Some(writer) = self.lease(who, IfMissing::Refuse)? else { return Ok(NextStep::Stop) };
         let mut bodies = stream.records;
         bodies.retain(|_| self.rng.chance(3, 4));
         let bodies = bodies.into_iter().map(|record| record.body).chain([self.body().as_bytes().to_vec()]);
@@ -249,10 +249,10 @@ impl Life {
         self.rewrote(done, records)
     }
 
-    fn create(&mut self, who: usize) -> Told<Then> {
-        let Some((stream, _lock)) = self.look(who)? else { return Ok(Then::Stop) };
+    fn create(&mut self, who: usize) -> LifeResult<NextStep> {
+        let Some((stream, _lock)) = self.look(who)? else { return Ok(NextStep::Stop) };
         if stream.is_some() {
-            return Ok(Then::GoOn);
+            return Ok(NextStep::GoOn);
         }
         let bodies = [self.body(), self.body()];
         let records = numbered(1, &bodies);
@@ -261,10 +261,10 @@ impl Life {
         self.rewrote(done, records)
     }
 
-    fn delete(&mut self, who: usize) -> Told<Then> {
-        let Some((stream, _lock)) = self.look(who)? else { return Ok(Then::Stop) };
+    fn delete(&mut self, who: usize) -> LifeResult<NextStep> {
+        let Some((stream, _lock)) = self.look(who)? else { return Ok(NextStep::Stop) };
         if stream.is_none() {
-            return Ok(Then::GoOn);
+            return Ok(NextStep::GoOn);
         }
         let done = self.processes[who].delete(&at(self.space), Duration::ZERO);
         self.rewrote(done, Vec::new())
@@ -272,7 +272,7 @@ impl Life {
 
     /// Takes the right to change the stream as a whole, and reads it; `None` inside if it is not there. `None`:
     /// something stopped it.
-    fn look(&mut self, who: usize) -> Told<Option<(Option<Content>, manent_store::Lock)>> {
+    fn look(&mut self, who: usize) -> LifeResult<Option<(Option<Content>, manent_store::Lock)>> {
         let files = &self.processes[who];
         let looked = moves(files, self.space).and_then(|lock| {
             let stream = list(files, self.space)?.into_iter().next();
@@ -286,14 +286,14 @@ impl Life {
     }
 
     /// The stream was replaced as a whole, or perhaps not: then the power fails, and it is one or the other.
-    fn rewrote(&mut self, done: Result<()>, records: Vec<Written>) -> Told<Then> {
+    fn rewrote(&mut self, done: Result<()>, records: Vec<Written>) -> LifeResult<NextStep> {
         let mut new = Model::default();
         new.synced(records);
         match done {
             Ok(()) => {
                 self.stats.rewritten += 1;
                 self.model = new;
-                Ok(Then::GoOn)
+                Ok(NextStep::GoOn)
             }
             Err(e) if self.disk.crashed().is_none() && (is_held(&e) || e.is_conflict()) => {
                 Err(format!("nobody held or wrote the stream, and yet: {e}"))
@@ -308,12 +308,12 @@ impl Life {
                 }
                 self.disk.reset_faults();
                 self.disk.crash(CrashKind::Power);
-                Ok(Then::Stop)
+                Ok(NextStep::Stop)
             }
         }
     }
 
-    fn move_away_and_back(&mut self, who: usize) -> Told<Then> {
+    fn move_away_and_back(&mut self, who: usize) -> LifeResult<NextStep> {
         let files = &self.processes[who];
         let to = if self.rng.chance(1, 2) { Place::Archive } else { Place::Trash };
         let moved = moves(files, self.space).and_then(|_lock| {
@@ -324,7 +324,7 @@ impl Life {
         match moved {
             Ok(()) => {
                 self.stats.moved += 1;
-                Ok(Then::GoOn)
+                Ok(NextStep::GoOn)
             }
             Err(e) => self.failed(Vec::new(), &e),
         }
@@ -352,15 +352,15 @@ impl Life {
     }
 
     /// Reads the stream, wherever it is, asks the model, and brings the stream back.
-    fn check(&mut self) -> Told<()> {
+    fn check(&mut self) -> LifeResult<()> {
         let (space, files) = (self.space, open(&self.disk));
-        let told = |e: Error| e.to_string();
-        let streams = list(&files, space).map_err(told)?;
+        let text_of = |e: Error| e.to_string();
+        let streams = list(&files, space).map_err(text_of)?;
         if streams.len() > 1 {
             return Err(format!("one stream became several: {streams:?}"));
         }
         let content = match streams.first() {
-            Some(stat) => read(&files, &stat.id).map_err(told)?,
+            Some(stat) => read(&files, &stat.id).map_err(text_of)?,
             None => Content::default(),
         };
         let mut texts = HashSet::new();
@@ -377,8 +377,8 @@ impl Life {
             (checked, _) => checked?,
         }
         if let Some(stat) = streams.first().filter(|stat| stat.id.place != Place::Live) {
-            let _lock = moves(&files, space).map_err(told)?;
-            files.relocate(&stat.id, Place::Live, Duration::ZERO).map_err(told)?;
+            let _lock = moves(&files, space).map_err(text_of)?;
+            files.relocate(&stat.id, Place::Live, Duration::ZERO).map_err(text_of)?;
         }
         Ok(())
     }
@@ -412,7 +412,7 @@ fn numbered(first: u64, bodies: &[Body]) -> Vec<Written> {
     numbered.map(|(seq, body)| Written { seq, body: body.as_bytes().to_vec() }).collect()
 }
 
-fn live(space: Space, seed: u64) -> Told<Stats> {
+fn live(space: Space, seed: u64) -> LifeResult<Stats> {
     let mut life = Life::new(space, seed);
     let Err(what) = life.run() else { return Ok(life.stats) };
     Err(format!("{space:?}: {what}\nthe last operations:\n  {}", life.disk.trace().join("\n  ")))

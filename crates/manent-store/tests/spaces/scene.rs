@@ -59,7 +59,7 @@ pub(crate) fn header(space: Space) -> StreamHeader {
     StreamHeader { id, body }
 }
 
-pub(crate) fn said(text: &str) -> Body {
+pub(crate) fn turn(text: &str) -> Body {
     let mut body = Body::new();
     body.string("role", "user").string("content", text);
     body

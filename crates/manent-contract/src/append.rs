@@ -7,7 +7,7 @@ use manent_store::{AppendOptions, Place, Selector, Space, Target};
 
 use crate::Make;
 use crate::subject::{
-    LONG, Subject, assert_not_found, conflict, how, is_too_large, line, note, numbers, said,
+    LONG, Subject, assert_not_found, conflict, how, is_too_large, line, note, numbers, turn,
 };
 
 /// Records are numbered from 1, one after the other, whether they come one by one, in batches or under a
@@ -17,11 +17,11 @@ pub fn record_numbers_begin_at_1_without_gaps(make: Make<'_>, space: Space) {
     let work = subject.work();
     assert_eq!(subject.say(&work, "one").seq, 1);
     assert_eq!(subject.say(&work, "two").seq, 2);
-    let batch = subject.append(&work, &[said("three"), said("four")], Expect::Any).expect("taken");
+    let batch = subject.append(&work, &[turn("three"), turn("four")], Expect::Any).expect("taken");
     assert_eq!(batch.iter().map(|r| r.seq).collect::<Vec<_>>(), [3, 4]);
     let mut lease = subject.lease(&work, LONG).expect("a lease");
     assert_eq!(lease.next_seq(), 5);
-    assert_eq!(lease.append(&[said("five")], &how(Durability::Flush, Expect::Any)).expect("taken")[0].seq, 5);
+    assert_eq!(lease.append(&[turn("five")], &how(Durability::Flush, Expect::Any)).expect("taken")[0].seq, 5);
     assert_eq!(lease.next_seq(), 6);
     drop(lease);
     assert_eq!(subject.say(&work, "six").seq, 6);
@@ -36,7 +36,7 @@ pub fn record_numbers_begin_at_1_without_gaps(make: Make<'_>, space: Space) {
 pub fn receipt_names_id_number_and_position_of_the_record(make: Make<'_>, space: Space) {
     let subject = Subject::within(make, space);
     let work = subject.work();
-    let bodies: Vec<Body> = (0..20).map(|n| said(&"x".repeat(n * 50))).collect();
+    let bodies: Vec<Body> = (0..20).map(|n| turn(&"x".repeat(n * 50))).collect();
     let mut receipts = subject.append(&work, &bodies[..10], Expect::Any).expect("taken");
     for body in &bodies[10..] {
         receipts.extend(subject.append(&work, std::slice::from_ref(body), Expect::Any).expect("taken"));
@@ -58,19 +58,19 @@ pub fn append_with_wrong_expectation_writes_nothing(make: Make<'_>, space: Space
     let subject = Subject::within(make, space);
     let work = subject.work();
     subject.say(&work, "one");
-    let taken = subject.append(&work, &[said("two"), said("three")], Expect::Seq(2)).expect("the right one");
+    let taken = subject.append(&work, &[turn("two"), turn("three")], Expect::Seq(2)).expect("the right one");
     assert_eq!(taken[0].seq, 2, "the expectation is about the first of a batch");
     for wrong in [0, 1, 3, 5, u64::MAX] {
-        let refused = subject.append(&work, &[said("no"), said("no")], Expect::Seq(wrong));
+        let refused = subject.append(&work, &[turn("no"), turn("no")], Expect::Seq(wrong));
         let refused = refused.expect_err("a wrong expectation");
         assert_eq!(conflict(&refused), Some(4), "wanted manent_log::Error::Conflict, found: {refused}");
         let mut lease = subject.lease(&work, LONG).expect("a lease");
-        let refused = lease.append(&[said("no")], &how(Durability::Flush, Expect::Seq(wrong)));
+        let refused = lease.append(&[turn("no")], &how(Durability::Flush, Expect::Seq(wrong)));
         let refused = refused.expect_err("a wrong expectation under a lease");
         assert_eq!(conflict(&refused), Some(4), "wanted manent_log::Error::Conflict, found: {refused}");
         assert_eq!(lease.next_seq(), 4, "a conflict ends no lease");
     }
-    assert_eq!(subject.append(&work, &[said("four")], Expect::Seq(4)).expect("the right one")[0].seq, 4);
+    assert_eq!(subject.append(&work, &[turn("four")], Expect::Seq(4)).expect("the right one")[0].seq, 4);
     assert_eq!(subject.live_texts(&work), ["one", "two", "three", "four"]);
 }
 
@@ -79,12 +79,12 @@ pub fn append_with_wrong_expectation_writes_nothing(make: Make<'_>, space: Space
 pub fn append_expecting_1_begins_a_stream(make: Make<'_>, space: Space) {
     let subject = Subject::within(make, space);
     let work = subject.work();
-    let refused = subject.append(&work, &[said("no")], Expect::Seq(2)).expect_err("there is no record 1");
+    let refused = subject.append(&work, &[turn("no")], Expect::Seq(2)).expect_err("there is no record 1");
     assert_eq!(conflict(&refused), Some(1), "wanted manent_log::Error::Conflict, found: {refused}");
     assert!(subject.list(Place::Live, Selector::All).is_empty(), "a conflict begins no stream");
     assert_not_found(subject.streams.open(Target::Id(&subject.at(&work))), "after a conflict");
-    assert_eq!(subject.append(&work, &[said("one")], Expect::Seq(1)).expect("the first")[0].seq, 1);
-    let refused = subject.append(&work, &[said("no")], Expect::Seq(1)).expect_err("it exists");
+    assert_eq!(subject.append(&work, &[turn("one")], Expect::Seq(1)).expect("the first")[0].seq, 1);
+    let refused = subject.append(&work, &[turn("no")], Expect::Seq(1)).expect_err("it exists");
     assert_eq!(conflict(&refused), Some(2));
     assert_eq!(subject.live_texts(&work), ["one"]);
 }
@@ -125,7 +125,7 @@ pub fn stream_without_records_is_not_there(make: Make<'_>, space: Space) {
     let mut lease = subject.lease(&work, LONG).expect("a lease for a new stream");
     assert_ne!(*lease.id(), unused);
     let id = lease.id().clone();
-    lease.append(&[said("one")], &how(Durability::Flush, Expect::Any)).expect("taken");
+    lease.append(&[turn("one")], &how(Durability::Flush, Expect::Any)).expect("taken");
     assert_eq!(subject.live(&work).id, *id, "from its first record on it is there, also under the lease");
     assert_eq!(subject.live_texts(&work), ["one"]);
 }
@@ -148,7 +148,7 @@ pub fn batch_is_read_in_its_order(make: Make<'_>, space: Space) {
     let subject = Subject::within(make, space);
     let work = subject.work();
     let texts: Vec<String> = (0..1000).map(|n| format!("record {}", n * 7919 % 1000)).collect();
-    let bodies: Vec<Body> = texts.iter().map(|text| said(text)).collect();
+    let bodies: Vec<Body> = texts.iter().map(|text| turn(text)).collect();
     let receipts = subject.append(&work, &bodies, Expect::Seq(1)).expect("taken");
     assert_eq!(receipts.iter().map(|r| r.seq).collect::<Vec<_>>(), (1..=1000).collect::<Vec<_>>());
     assert_eq!(subject.live_texts(&work), texts);
@@ -171,9 +171,9 @@ pub fn bodies_are_kept_to_the_byte(make: Make<'_>, space: Space) {
     let mut bodies: Vec<Body> =
         given.iter().map(|json| Body::parse(json.as_bytes()).expect("a body")).collect();
     bodies.push(Body::new());
-    bodies.push(said(""));
-    bodies.push(said(&"\u{1F600} and \"more\"\n".repeat((1 << 20) / 16)));
-    bodies.push(said(&(0..0x80_u8).map(char::from).collect::<String>()));
+    bodies.push(turn(""));
+    bodies.push(turn(&"\u{1F600} and \"more\"\n".repeat((1 << 20) / 16)));
+    bodies.push(turn(&(0..0x80_u8).map(char::from).collect::<String>()));
     for body in &bodies {
         subject.append(&work, std::slice::from_ref(body), Expect::Any).expect("taken");
     }
@@ -197,7 +197,7 @@ pub fn bodies_are_kept_to_the_byte(make: Make<'_>, space: Space) {
 pub fn record_over_the_limit_is_refused_with_its_batch(make: Make<'_>, space: Space) {
     let subject = Subject::within(make, space);
     let work = subject.work();
-    let batch = [said("small"), said(&"x".repeat(RECORD_BYTES_MAX))];
+    let batch = [turn("small"), turn(&"x".repeat(RECORD_BYTES_MAX))];
     let refused = subject.append(&work, &batch, Expect::Any).expect_err("too large");
     assert!(is_too_large(&refused), "wanted manent_log::Error::TooLarge, found: {refused}");
     assert!(subject.list(Place::Live, Selector::All).is_empty(), "no stream begins with it");

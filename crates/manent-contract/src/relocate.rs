@@ -11,7 +11,7 @@ use manent_store::{Place, Selector, Space, StreamId, Target};
 use crate::Make;
 use crate::subject::{
     LONG, Subject, assert_held, assert_in_the_way, assert_not_found, assert_unsupported, header, how, key,
-    let_others_run, said,
+    let_others_run, turn,
 };
 
 /// A stream can go from every place to every other, keeps its key, its id and every byte on the way, is in
@@ -19,7 +19,7 @@ use crate::subject::{
 pub fn relocate_between_all_places_keeps_every_byte(make: Make<'_>) {
     let subject = Subject::new(make);
     let work = key("work");
-    let bodies: Vec<_> = (0..50).map(|n| said(&format!("{n} {}", "x".repeat(n * 100)))).collect();
+    let bodies: Vec<_> = (0..50).map(|n| turn(&format!("{n} {}", "x".repeat(n * 100)))).collect();
     subject.append(&work, &bodies, Expect::Any).expect("taken");
     let live = subject.live(&work);
     let mut all = subject.all(&live);
@@ -137,7 +137,7 @@ pub fn relocate_and_delete_wait_for_the_writer(make: Make<'_>) {
                 moved
             });
             let_others_run();
-            lease.append(&[said("two")], &how(Durability::Flush, Expect::Seq(2))).expect("taken");
+            lease.append(&[turn("two")], &how(Durability::Flush, Expect::Seq(2))).expect("taken");
             done.store(true, Ordering::SeqCst);
             drop(lease);
             moved.join().expect("no panic")

@@ -8,10 +8,10 @@ use manent_log::{Damage, Durability, Expect, FileChange};
 use manent_store::{Error, Place, Seek, Selector, Space, StreamId, StreamPart, Target};
 
 use crate::Make;
-use crate::making::fork_of;
+use crate::create::fork_of;
 use crate::subject::{
     LONG, Subject, assert_held, assert_not_found, header_body, how, is_too_large, key, keyed, let_others_run,
-    line, lines, lines_of, note, numbers, rest_of, said,
+    line, lines, lines_of, note, numbers, rest_of, turn,
 };
 
 /// Every kind of part in its order: lines of another stream as they stand, records, raw lines. Id and key stay, the
@@ -30,7 +30,7 @@ pub fn replace_writes_header_and_parts_in_order(make: Make<'_>, space: Space) {
     let whole = header_body(&at.id, work.as_str(), None);
     let parts = vec![
         StreamPart::Lines { of: at.clone(), upto: Some(2) },
-        StreamPart::Record { seq: 3, body: said("another three") },
+        StreamPart::Record { seq: 3, body: turn("another three") },
         StreamPart::Record { seq: 4, body: keyed("k", "another four") },
     ];
     let replaced = subject.replace(&at, Some(&whole), parts).expect("replaced");
@@ -73,7 +73,7 @@ pub fn replace_accepts_lines_of_other_programs(make: Make<'_>, space: Space) {
         StreamPart::Lines { of: at.clone(), upto: None },
         StreamPart::Line(foreign(2).into_bytes()),
         StreamPart::Line(foreign(3).into_bytes()),
-        StreamPart::Record { seq: 4, body: said("four") },
+        StreamPart::Record { seq: 4, body: turn("four") },
         StreamPart::Line(foreign(5).into_bytes()),
     ];
     subject.replace(&at, Some(&body), parts).expect("replaced");
@@ -126,7 +126,7 @@ pub fn replace_without_header_makes_a_foreign_stream(make: Make<'_>, space: Spac
     let mut writer = subject.lease(&work, LONG).expect("a lease");
     assert_eq!((&**writer.id(), writer.next_seq(), writer.is_native()), ("", 3, false));
     assert!(writer.header().is_none() && !writer.is_new());
-    let receipts = writer.append(&[said("three")], &how(Durability::Flush, Expect::Seq(3))).expect("taken");
+    let receipts = writer.append(&[turn("three")], &how(Durability::Flush, Expect::Seq(3))).expect("taken");
     assert_eq!((&*receipts[0].id, receipts[0].seq), ("", 3));
     drop(writer);
     assert_eq!(lines_of(&mut *reader).len(), 1, "a reader reads on");
@@ -153,7 +153,7 @@ pub fn replace_works_in_every_place(make: Make<'_>) {
         let parts = vec![
             StreamPart::Lines { of: at.clone(), upto: Some(2) },
             StreamPart::Line(line.into()),
-            StreamPart::Record { seq: 4, body: said("four") },
+            StreamPart::Record { seq: 4, body: turn("four") },
         ];
         subject.replace(&at, Some(&body), parts).expect("replaced");
         let what = format!("in {place:?}, packed: {packing}");
@@ -184,7 +184,7 @@ pub fn replace_with_failing_part_changes_nothing(make: Make<'_>, space: Space) {
     assert!(matches!(failed, Err(Error::Backend(_))), "the error of the parts, found: {failed:?}");
     assert_eq!(subject.all(&at), before);
     let writer = subject.lease_existing(&at, Duration::ZERO).expect("the lease ended");
-    let large = StreamPart::Record { seq: 2, body: said(&"x".repeat(manent_log::frame::RECORD_BYTES_MAX)) };
+    let large = StreamPart::Record { seq: 2, body: turn(&"x".repeat(manent_log::frame::RECORD_BYTES_MAX)) };
     let failed = writer.replace(Some(&body), &mut [Ok(copy()), Ok(large)].into_iter(), &[]);
     let failed = failed.expect_err("too large");
     assert!(is_too_large(&failed), "wanted manent_log::Error::TooLarge, found: {failed}");
@@ -218,7 +218,7 @@ pub fn replace_leaves_out_ranges(make: Make<'_>, space: Space) {
     };
     let parts = vec![
         StreamPart::Lines { of: at.clone(), upto: Some(1) },
-        StreamPart::Record { seq: 2, body: said("instead") },
+        StreamPart::Record { seq: 2, body: turn("instead") },
     ];
     let body = header_body(&at.id, work.as_str(), None);
     let replaced = subject.replace_without(&at, Some(&body), parts, &[left_out]).expect("replaced");
@@ -321,7 +321,7 @@ pub fn replace_waits_for_the_writer(make: Make<'_>) {
     thread::scope(|scope| {
         let absorbed = scope.spawn(|| absorb(&subject, &fork, &parent, 1, LONG));
         let_others_run();
-        lease.append(&[said("two")], &how(Durability::Flush, Expect::Seq(2))).expect("taken");
+        lease.append(&[turn("two")], &how(Durability::Flush, Expect::Seq(2))).expect("taken");
         drop(lease);
         absorbed.join().expect("no panic").expect("replaced, after a wait");
     });
@@ -341,7 +341,7 @@ pub fn replace_shows_the_old_stream_until_it_is_done(make: Make<'_>, space: Spac
     let mut parts = std::iter::from_fn(|| {
         assert_eq!(subject.texts(&at), ["old"], "nothing shows before all is written");
         assert_held(subject.lease_existing(&at, Duration::ZERO), "a lease meanwhile");
-        seqs.next().map(|seq| Ok(StreamPart::Record { seq, body: said("new") }))
+        seqs.next().map(|seq| Ok(StreamPart::Record { seq, body: turn("new") }))
     });
     writer.replace(Some(&body), &mut parts, &[]).expect("replaced");
     assert_eq!(subject.texts(&at), ["new"; 3]);

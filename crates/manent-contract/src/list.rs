@@ -8,7 +8,7 @@ use manent_store::{
 };
 
 use crate::Make;
-use crate::subject::{Seen, Subject, assert_not_found, key, rest_of, said};
+use crate::subject::{ReadLine, Subject, assert_not_found, key, rest_of, turn};
 
 /// Keys that are paths, commands, patterns, names of devices, or look alike.
 const SHORT: &[&str] = &[
@@ -54,7 +54,7 @@ pub fn hostile_keys_have_streams_of_their_own(make: Make<'_>) {
     let subject = Subject::new(make);
     let keys = hostile();
     for (n, key) in keys.iter().enumerate() {
-        let taken = subject.append(key, &[said(&format!("stream {n}"))], Expect::Seq(1));
+        let taken = subject.append(key, &[turn(&format!("stream {n}"))], Expect::Seq(1));
         assert!(taken.is_ok(), "{key:?} is a key of its own, but: {taken:?}");
     }
     let mut sorted = keys.clone();
@@ -262,7 +262,7 @@ pub fn name_finds_its_stream_in_its_place(make: Make<'_>, space: Space) {
                 let mut reader = subject.streams.open(target).expect("opened");
                 assert_eq!(reader.id(), stat.id.id);
                 reader.seek(Seek::Seq(1)).expect("moved");
-                let texts: Vec<_> = rest_of(&mut *reader).iter().map(Seen::text).collect();
+                let texts: Vec<_> = rest_of(&mut *reader).iter().map(ReadLine::text).collect();
                 assert_eq!(texts, [stat.id.key.as_str()]);
             } else {
                 assert_eq!(found, [], "{:?} in {place:?}", stat.name);

@@ -2,7 +2,7 @@
 //!
 //! A file kept for twenty years is read by a program nobody has written yet: two readers of one document must agree on
 //! every file, however it was hurt. Deep nesting, half surrogate pairs in names and huge integers are left out, for
-//! the reasons given in `twin.rs`.
+//! the reasons given in `python_classify.rs`.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use manent_log::{Error, RealDisk, TailState, acknowledge_gaps, verify};
 use serde_json::{Value, json};
 
-use crate::support::{Dice, Scene, file_of, header_line, native_lines, plain_line, record, turn_line};
+use crate::support::{Rng, Scene, file_of, header_line, native_lines, plain_line, record, turn_line};
 
 const VARIANTS: usize = 1_500;
 /// A line of so many bytes is too long.
@@ -36,7 +36,7 @@ fn whole_files() -> Vec<Vec<Vec<u8>>> {
 }
 
 /// Flips bits, or loses, adds or wipes bytes: what disks, file systems and transfers do.
-fn hurt_bytes(mut bytes: Vec<u8>, dice: &mut Dice) -> Vec<u8> {
+fn hurt_bytes(mut bytes: Vec<u8>, dice: &mut Rng) -> Vec<u8> {
     let at = dice.below(bytes.len() + 1);
     let to = (at + 1 + dice.below(150)).min(bytes.len()).max(at);
     match dice.below(9) {
@@ -57,7 +57,7 @@ fn hurt_bytes(mut bytes: Vec<u8>, dice: &mut Dice) -> Vec<u8> {
 }
 
 /// Removes, repeats, moves, glues and adds lines: what people, editors and other programs do.
-fn hurt_lines(bytes: &[u8], dice: &mut Dice) -> Vec<u8> {
+fn hurt_lines(bytes: &[u8], dice: &mut Rng) -> Vec<u8> {
     let mut lines: Vec<Vec<u8>> = bytes.split(|b| *b == b'\n').map(<[u8]>::to_vec).collect();
     let (at, other) = (dice.below(lines.len()), dice.below(lines.len()));
     match dice.below(10) {
@@ -109,7 +109,7 @@ fn odd_records() -> Vec<Vec<u8>> {
 }
 
 /// A file hurt one to three times, some of them spliced with another.
-fn hurt(mut bytes: Vec<u8>, wholes: &[Vec<u8>], dice: &mut Dice) -> Vec<u8> {
+fn hurt(mut bytes: Vec<u8>, wholes: &[Vec<u8>], dice: &mut Rng) -> Vec<u8> {
     for _ in 0..*dice.pick(&[1, 1, 2, 3]) {
         bytes = match dice.below(12) {
             0 => {
@@ -135,7 +135,7 @@ fn acknowledged(bytes: Vec<u8>) -> Vec<u8> {
 }
 
 /// Files of which hardly anything was written, or that are nobody's log.
-fn beginnings(dice: &mut Dice) -> Vec<u8> {
+fn beginnings(dice: &mut Rng) -> Vec<u8> {
     let header = header_line();
     let before =
         *dice.pick(&[b"" as &[u8], b"", b"", b"\n", b" ", b"\xef\xbb\xbf", b"\xff\xfe", b"\x1f\x8b"]);
@@ -210,7 +210,7 @@ fn second_verifier_says(paths: &[PathBuf]) -> Vec<Value> {
 
 /// Writes every damaged file, each of them the same in every run.
 fn damaged_files(dir: &Path) -> Vec<PathBuf> {
-    let mut dice = Dice::new(2026);
+    let mut dice = Rng::new(2026);
     let wholes: Vec<Vec<u8>> = whole_files().iter().map(|lines| file_of(lines)).collect();
     let mut paths = Vec::new();
     let mut keep = |bytes: Vec<u8>| {
@@ -254,17 +254,17 @@ fn a_second_verifier_written_from_the_format_agrees_on_every_damaged_file() {
     assert!(differ.is_empty(), "{} of {}:\n{}", differ.len(), paths.len(), differ.join("\n\n"));
 
     // The files are worth nothing if they miss a way to be damaged.
-    let said = Value::from(ours).to_string();
+    let report = Value::from(ours).to_string();
     for word in REASONS {
-        let count = said.matches(&format!(r#""reason":"{word}""#)).count();
+        let count = report.matches(&format!(r#""reason":"{word}""#)).count();
         assert!(count >= 10, "{word} only {count} times");
     }
     for word in
         [r#""acknowledged":true"#, r#""tail":"clean""#, r#""tail":"torn""#, r#""damage":[]"#, "not a log"]
     {
-        assert!(said.matches(word).count() >= 10, "hardly any {word}");
+        assert!(report.matches(word).count() >= 10, "hardly any {word}");
     }
-    assert!(said.contains("too_long"));
+    assert!(report.contains("too_long"));
 }
 
 const REASONS: [&str; 10] = [

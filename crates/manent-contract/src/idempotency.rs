@@ -6,7 +6,7 @@ use manent_log::{Body, Durability, Expect, KEY_BYTES_MAX, KEY_RECORDS};
 use manent_store::{AppendOptions, Place, Selector, Space};
 
 use crate::Make;
-use crate::subject::{LONG, Subject, conflict, how, keyed, numbers, said};
+use crate::subject::{LONG, Subject, conflict, how, keyed, numbers, turn};
 
 /// An append with the key of a record that is there writes nothing and gives the receipt of the first, whatever else it
 /// says: alone, in a batch, under a lease, with any durability.
@@ -21,7 +21,7 @@ pub fn known_key_gets_its_first_receipt(make: Make<'_>, space: Space) {
         assert_eq!(again.durability, durability, "as durable as asked");
     }
     let mut lease = subject.lease(&work, LONG).expect("a lease");
-    let batch = [keyed("k", "one"), said("two"), keyed("l", "three"), keyed("l", "again")];
+    let batch = [keyed("k", "one"), turn("two"), keyed("l", "three"), keyed("l", "again")];
     let receipts = lease.append(&batch, &how(Durability::Flush, Expect::Seq(1))).expect("taken");
     assert_eq!(receipts.iter().map(|receipt| receipt.seq).collect::<Vec<_>>(), [1, 2, 3, 3]);
     assert_eq!(lease.next_seq(), 4, "what is known takes no number");
@@ -51,7 +51,7 @@ pub fn key_is_found_among_the_last_thousand_records(make: Make<'_>, space: Space
     let subject = Subject::within(make, space);
     let work = subject.work();
     subject.append(&work, &[keyed("k", "one")], Expect::Any).expect("taken");
-    let fill: Vec<Body> = (0..KEY_RECORDS - 1).map(|_| said("x")).collect();
+    let fill: Vec<Body> = (0..KEY_RECORDS - 1).map(|_| turn("x")).collect();
     subject.append(&work, &fill, Expect::Any).expect("taken");
     assert_eq!(subject.append(&work, &[keyed("k", "one")], Expect::Any).expect("known")[0].seq, 1);
     if space == Space::Sessions {
@@ -99,13 +99,13 @@ pub fn keep_from_changes_nothing_that_is_read(make: Make<'_>, space: Space) {
     let subject = Subject::within(make, space);
     let work = subject.work();
     let terms = AppendOptions { wait: LONG, ..AppendOptions::new(Durability::Flush) };
-    let receipts = subject.append_with(&work, &[said("one"), said("two")], terms).expect("taken");
+    let receipts = subject.append_with(&work, &[turn("one"), turn("two")], terms).expect("taken");
     let before = subject.all(&subject.at(&work));
     let mut lease = subject.lease(&work, LONG).expect("a lease");
     for receipt in &receipts {
         lease.keep_from(receipt.position).expect("kept");
     }
-    assert_eq!(lease.append(&[said("three")], &how(Durability::Sync, Expect::Any)).expect("taken")[0].seq, 3);
+    assert_eq!(lease.append(&[turn("three")], &how(Durability::Sync, Expect::Any)).expect("taken")[0].seq, 3);
     drop(lease);
     assert_eq!(subject.all(&subject.at(&work))[..3], before[..], "nothing was changed by it");
 }

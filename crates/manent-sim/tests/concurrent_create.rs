@@ -73,8 +73,8 @@ fn record_of_a_process_that_is_granted_the_lock_survives_a_creator_that_is_refus
             let disk = store();
             let them = disk.as_process(2000);
             disk.add_fault(lock, Fault::Fail(Errno::Io));
-            let told = Arc::new(Mutex::new(None));
-            let (note, actor, faulty) = (told.clone(), them.clone(), disk.clone());
+            let answer = Arc::new(Mutex::new(None));
+            let (note, actor, faulty) = (answer.clone(), them.clone(), disk.clone());
             // The fault strikes whoever does the operation with that number; theirs come first, so it is put off.
             disk.visit_before(operation, move || {
                 let before = faulty.op_count();
@@ -89,9 +89,9 @@ fn record_of_a_process_that_is_granted_the_lock_survives_a_creator_that_is_refus
             let ours = append(&disk, "ours").map(|(_, receipt)| receipt);
             disk.reset_faults();
             let visited = !disk.cancel_visit();
-            let said = told.lock().unwrap().take();
+            let theirs = answer.lock().unwrap().take();
             let mut expected = Vec::new();
-            if let Some(Ok(_)) = &said {
+            if let Some(Ok(_)) = &theirs {
                 expected.push("theirs".to_owned());
             }
             if ours.is_ok() {
@@ -101,10 +101,10 @@ fn record_of_a_process_that_is_granted_the_lock_survives_a_creator_that_is_refus
             expected.sort();
             found.sort();
             let context =
-                format!("{other:?} before {operation}: {ours:?}, {said:?}\n{}", disk.trace().join("\n"));
+                format!("{other:?} before {operation}: {ours:?}, {theirs:?}\n{}", disk.trace().join("\n"));
             assert_eq!(found, expected, "{context}");
-            assert!(visited || said.is_none(), "{context}");
-            drop(said);
+            assert!(visited || theirs.is_none(), "{context}");
+            drop(theirs);
             if expected.is_empty() {
                 assert!(disk.paths().is_empty(), "nothing may be left behind: {context}");
             }

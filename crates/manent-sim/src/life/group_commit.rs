@@ -16,11 +16,11 @@ impl Life {
         let bodies: Vec<Body> = (0..self.rng.range(2..=4)).map(|_| self.body()).collect();
         let written = numbered(first, &bodies);
         let shared = SharedLog::new(log);
-        let told = commit_together(&shared, &bodies);
+        let outcomes = commit_together(&shared, &bodies);
         let mut log = shared.into_inner();
         self.stats.shared += 1;
         let receipts: Vec<LogReceipt> =
-            told.iter().flatten().filter_map(|told| told.as_ref().ok().copied()).collect();
+            outcomes.iter().flatten().filter_map(|outcome| outcome.as_ref().ok().copied()).collect();
         if receipts.len() == bodies.len() {
             if receipts.iter().map(|receipt| receipt.seq).ne(written.iter().map(|written| written.seq)) {
                 return Err("threads that shared a commit have the numbers of others".to_owned());
@@ -37,9 +37,9 @@ impl Life {
             ));
         }
         self.stats.shared_failed += 1;
-        let panicked = told.iter().filter(|told| told.is_none()).count();
+        let panicked = outcomes.iter().filter(|outcome| outcome.is_none()).count();
         self.stats.panics += panicked as u64;
-        let errors: Vec<_> = told.iter().flatten().filter_map(|told| told.as_ref().err()).collect();
+        let errors: Vec<_> = outcomes.iter().flatten().filter_map(|outcome| outcome.as_ref().err()).collect();
         if panicked > 1 || (panicked == 1 && errors.iter().any(|error| !error.is_unknown())) {
             return Err(format!(
                 "{panicked} threads panicked in one commit, and others were told {errors:?}"

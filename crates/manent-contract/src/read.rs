@@ -5,13 +5,13 @@ use manent_store::{Place, Seek, Selector, Space, StreamId, Target};
 
 use crate::Make;
 use crate::subject::{
-    LONG, Parent, Subject, TS, assert_not_found, header, header_of_fork, note, numbers, rest_of, said, tail,
+    LONG, Parent, Subject, TS, assert_not_found, header, header_of_fork, note, numbers, rest_of, tail, turn,
 };
 
 /// Seven records, of which 1, 3 and 6 are turns.
 fn seven(subject: &Subject) -> StreamId {
     let work = subject.work();
-    let bodies = [said("1"), note("2"), said("3"), note("4"), note("5"), said("6"), note("7")];
+    let bodies = [turn("1"), note("2"), turn("3"), note("4"), note("5"), turn("6"), note("7")];
     subject.append(&work, &bodies, Expect::Any).expect("taken");
     subject.live(&work)
 }
@@ -156,7 +156,7 @@ pub fn reader_knows_the_header_after_every_seek(make: Make<'_>, space: Space) {
     check(&at, 1);
     let parent = Parent { id: at.id.clone(), key: at.key.to_string(), upto: 7 };
     subject.delete(&at).expect("deleted");
-    subject.create(&at.key, &header_of_fork(&at.key, Some(&parent)), &[said("8")]).expect("made");
+    subject.create(&at.key, &header_of_fork(&at.key, Some(&parent)), &[turn("8")]).expect("made");
     check(&subject.live(&at.key), 8);
 }
 

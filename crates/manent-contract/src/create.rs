@@ -8,7 +8,7 @@ use manent_store::{
 use crate::Make;
 use crate::subject::{
     LONG, Parent, Subject, TS, assert_in_the_way, assert_not_found, header, header_of_fork, how,
-    is_too_large, key, line, numbers, records, rest_of, said, tail,
+    is_too_large, key, line, numbers, records, rest_of, tail, turn,
 };
 
 /// A created stream has its header and all records from the start; if one part cannot be had, or is too large, there
@@ -18,7 +18,7 @@ pub fn create_makes_all_or_nothing(make: Make<'_>, space: Space) {
     let work = subject.work();
     let given = header(&work);
     let at = subject.at(&work);
-    let bodies: Vec<Body> = (0..3000).map(|n| said(&format!("{n} {}", "x".repeat(1000)))).collect();
+    let bodies: Vec<Body> = (0..3000).map(|n| turn(&format!("{n} {}", "x".repeat(1000)))).collect();
     for good in [0, 1, 3000] {
         let mut parts = records(&bodies[..good]).chain([Err(Error::Backend("no more of them".into()))]);
         let _moving = subject.moving();
@@ -27,8 +27,8 @@ pub fn create_makes_all_or_nothing(make: Make<'_>, space: Space) {
         assert!(subject.list(Place::Live, Selector::All).is_empty(), "nothing is left after {good} records");
         assert_not_found(subject.streams.open(Target::Id(&at)), "half made");
     }
-    let large = said(&"x".repeat(manent_log::frame::RECORD_BYTES_MAX));
-    let refused = subject.create(&work, &given, &[said("one"), large]).expect_err("too large");
+    let large = turn(&"x".repeat(manent_log::frame::RECORD_BYTES_MAX));
+    let refused = subject.create(&work, &given, &[turn("one"), large]).expect_err("too large");
     assert!(is_too_large(&refused), "wanted manent_log::Error::TooLarge, found: {refused}");
     assert_not_found(subject.streams.open(Target::Id(&at)), "half made");
 
@@ -83,16 +83,16 @@ pub fn create_never_replaces_a_stream(make: Make<'_>, space: Space) {
     let subject = Subject::within(make, space);
     let work = subject.work();
     let unborn = subject.lease(&work, LONG).expect("a lease for a new stream");
-    let refused = subject.create(&work, &header(&work), &[said("made")]);
+    let refused = subject.create(&work, &header(&work), &[turn("made")]);
     assert_in_the_way(refused, Place::Live, "a stream is about to begin");
     drop(unborn);
     subject.say(&work, "one");
-    let refused = subject.create(&work, &header(&work), &[said("made")]);
+    let refused = subject.create(&work, &header(&work), &[turn("made")]);
     assert_in_the_way(refused, Place::Live, "there is a live stream");
     assert_eq!(subject.live_texts(&work), ["one"]);
     if space == Space::Sessions {
         let archived = subject.relocate(&subject.live(&work), Place::Archive);
-        subject.create(&work, &header(&work), &[said("made")]).expect("nothing is in the way now");
+        subject.create(&work, &header(&work), &[turn("made")]).expect("nothing is in the way now");
         assert_eq!(subject.texts(&archived), ["one"]);
         assert_eq!(subject.live_texts(&work), ["made"]);
     }
@@ -109,7 +109,7 @@ pub(crate) fn fork_of(
     let fork = key(name);
     let parent = Parent { id: parent.id.clone(), key: parent.key.to_string(), upto };
     let header = header_of_fork(&fork, Some(&parent));
-    let bodies: Vec<Body> = own.iter().map(|text| said(text)).collect();
+    let bodies: Vec<Body> = own.iter().map(|text| turn(text)).collect();
     subject.create(&fork, &header, &bodies).expect("made");
     (subject.live(&fork), header)
 }
@@ -134,7 +134,7 @@ pub fn fork_numbers_continue_those_of_its_parent(make: Make<'_>) {
     let (second, _) = fork_of(&subject, &parent, 2, "without", &[]);
     let mut lease = subject.lease(&second.key, LONG).expect("a lease");
     assert_eq!(lease.next_seq(), 3);
-    lease.append(&[said("three")], &how(Durability::Flush, Expect::Seq(3))).expect("taken");
+    lease.append(&[turn("three")], &how(Durability::Flush, Expect::Seq(3))).expect("taken");
     drop(lease);
     assert_eq!(numbers(&subject.all(&second)), [0, 3]);
     assert_eq!(numbers(&subject.all(&parent)), [0, 1, 2, 3, 4, 5], "the parent is left alone");

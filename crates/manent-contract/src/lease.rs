@@ -12,7 +12,7 @@ use manent_store::{
 
 use crate::Make;
 use crate::subject::{
-    LONG, Subject, TS, assert_held, assert_not_found, assert_not_live, header, how, key, let_others_run, said,
+    LONG, Subject, TS, assert_held, assert_not_found, assert_not_live, header, how, key, let_others_run, turn,
 };
 
 /// A held lease refuses whoever does not want to wait for another: a lease, for a new
@@ -27,10 +27,10 @@ pub fn second_writer_without_wait_is_refused(make: Make<'_>, space: Space) {
         assert_held(subject.lease_existing(&subject.at(&work), Duration::ZERO), "a lease of what exists");
         for durability in [Durability::Sync, Durability::Group, Durability::Flush] {
             let terms = AppendOptions::new(durability);
-            assert_held(subject.append_with(&work, &[said("no")], terms), "an append meanwhile");
-            assert_held(subject.append_with(&work, &[said("no"), said("no")], terms), "a batch meanwhile");
+            assert_held(subject.append_with(&work, &[turn("no")], terms), "an append meanwhile");
+            assert_held(subject.append_with(&work, &[turn("no"), turn("no")], terms), "a batch meanwhile");
             let terms = AppendOptions { expect: Expect::Seq(1), ..terms };
-            assert_held(subject.append_with(&work, &[said("no")], terms), "one that expects something");
+            assert_held(subject.append_with(&work, &[turn("no")], terms), "one that expects something");
         }
         assert_eq!(lease.next_seq(), round + 1, "nothing was written around the lease");
         drop(lease);
@@ -55,11 +55,11 @@ pub fn lease_waits_for_its_holder(make: Make<'_>, space: Space) {
                 scope.spawn(|| {
                     let mut mine = subject.lease(&work, LONG).expect("a lease, after a wait");
                     assert!(let_go.load(Ordering::SeqCst), "a second lease while the first was held");
-                    mine.append(&[said("second")], &how(Durability::Flush, Expect::Any)).expect("taken");
+                    mine.append(&[turn("second")], &how(Durability::Flush, Expect::Any)).expect("taken");
                 });
             }
             let_others_run();
-            lease.append(&[said("first")], &how(Durability::Flush, Expect::Any)).expect("taken");
+            lease.append(&[turn("first")], &how(Durability::Flush, Expect::Any)).expect("taken");
             let_go.store(true, Ordering::SeqCst);
             drop(lease);
         });
@@ -81,13 +81,13 @@ pub fn append_waits_for_a_lease(make: Make<'_>, space: Space) {
             let (subject, work, let_go) = (&subject, &work, &let_go);
             scope.spawn(move || {
                 let terms = AppendOptions { wait: LONG, ..AppendOptions::new(durability) };
-                subject.append_with(work, &[said("appended")], terms).expect("taken, after a wait");
+                subject.append_with(work, &[turn("appended")], terms).expect("taken, after a wait");
                 assert!(let_go.load(Ordering::SeqCst), "an append while a lease was held");
             });
         }
         let_others_run();
         for _ in 0..5 {
-            lease.append(&[said("leased")], &how(Durability::Flush, Expect::Any)).expect("taken");
+            lease.append(&[turn("leased")], &how(Durability::Flush, Expect::Any)).expect("taken");
         }
         let_go.store(true, Ordering::SeqCst);
         drop(lease);
@@ -106,7 +106,7 @@ pub fn lease_continues_after_records_of_others(make: Make<'_>, space: Space) {
         let mut lease = subject.lease(&work, LONG).expect("a lease");
         assert_eq!(lease.next_seq(), wanted.len() as u64 + 1);
         let expect = Expect::Seq(lease.next_seq());
-        lease.append(&[said("under a lease")], &how(Durability::Flush, expect)).expect("taken");
+        lease.append(&[turn("under a lease")], &how(Durability::Flush, expect)).expect("taken");
         drop(lease);
         subject.say(&work, &format!("appended {round}"));
         wanted.extend(["under a lease".to_owned(), format!("appended {round}")]);
@@ -122,7 +122,7 @@ pub fn lease_refusing_creation_needs_a_stream(make: Make<'_>, space: Space) {
     subject.say(&work, "one");
     let mut lease = subject.lease_existing(&subject.at(&work), LONG).expect("it exists");
     assert_eq!((lease.next_seq(), &**lease.id()), (2, subject.live(&work).id.as_str()));
-    lease.append(&[said("two")], &how(Durability::Flush, Expect::Seq(2))).expect("taken");
+    lease.append(&[turn("two")], &how(Durability::Flush, Expect::Seq(2))).expect("taken");
     assert!(lease.set_aside().is_none(), "nothing was torn");
     assert!(lease.names().expect("counted") >= 1);
     drop(lease);
@@ -146,7 +146,7 @@ pub fn leases_of_different_keys_are_independent(make: Make<'_>, space: Space) {
     let mut leases: Vec<_> =
         keys.iter().map(|key| subject.lease(key, Duration::ZERO).expect("its own lease")).collect();
     for lease in &mut leases {
-        lease.append(&[said("one")], &how(Durability::Flush, Expect::Seq(1))).expect("taken");
+        lease.append(&[turn("one")], &how(Durability::Flush, Expect::Seq(1))).expect("taken");
     }
     assert_eq!(subject.say(&free, "one").seq, 1);
     drop(leases);
@@ -163,7 +163,7 @@ pub fn panic_releases_leases_and_locks(make: Make<'_>, space: Space) {
         let died = scope.spawn(|| {
             let mut lease = subject.lease(&work, LONG).expect("a lease");
             let _moving = subject.moving();
-            lease.append(&[said("one")], &how(Durability::Flush, Expect::Any)).expect("taken");
+            lease.append(&[turn("one")], &how(Durability::Flush, Expect::Any)).expect("taken");
             // A panic that prints nothing.
             std::panic::resume_unwind(Box::new("on purpose"));
         });
@@ -179,10 +179,10 @@ pub fn wait_of_max_duration_is_accepted(make: Make<'_>, space: Space) {
     let subject = Subject::within(make, space);
     let work = subject.work();
     let terms = AppendOptions { wait: Duration::MAX, ..AppendOptions::new(Durability::Flush) };
-    subject.append_with(&work, &[said("one")], terms).expect("taken");
+    subject.append_with(&work, &[turn("one")], terms).expect("taken");
     let lease = subject.lease(&work, Duration::MAX).expect("a lease");
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| subject.append_with(&work, &[said("two")], terms));
+        let waiting = scope.spawn(|| subject.append_with(&work, &[turn("two")], terms));
         let_others_run();
         drop(lease);
         waiting.join().expect("no panic").expect("taken, after a wait");
@@ -217,7 +217,7 @@ pub fn lease_outside_live_allows_only_replacing(make: Make<'_>) {
         let mut lease = subject.lease_existing(&at, Duration::ZERO).expect("a lease");
         assert!(!lease.is_new());
         assert_held(subject.lease_existing(&at, Duration::ZERO), "a second lease");
-        let refused = lease.append(&[said("no")], &how(Durability::Flush, Expect::Any));
+        let refused = lease.append(&[turn("no")], &how(Durability::Flush, Expect::Any));
         assert_not_live(refused, "appending to a stream that was put away");
         {
             let _moving = subject.moving();
@@ -243,7 +243,7 @@ pub fn append_by_id_reaches_only_that_stream(make: Make<'_>, space: Space) {
     let first = subject.live(&work);
     let append = |at: &StreamId| {
         let how = AppendOptions { wait: LONG, ..AppendOptions::new(Durability::Group) };
-        subject.streams.append(at, &|| header(&work), &[said("by id")], &how)
+        subject.streams.append(at, &|| header(&work), &[turn("by id")], &how)
     };
     assert_eq!(append(&first).expect("it is live")[0].seq, 2);
     subject.delete(&first).expect("deleted");

@@ -142,12 +142,16 @@ fn the_next_writer_finds_the_header() {
 /// The layers above learn whose log it is from the handle that holds it.
 #[test]
 fn an_open_log_tells_the_header_that_stands_first_in_the_file() {
-    let told = |bytes: Vec<u8>| scene_header(&Scene::with(bytes).open());
+    let header_of = |bytes: Vec<u8>| scene_header(&Scene::with(bytes).open());
     assert_eq!(scene_header(&Scene::new().open()), None, "nothing is written yet");
-    assert_eq!(told(native(2)), Some(header_line()));
-    assert_eq!(told(file_of(&[b"".to_vec(), header_line()])), Some(header_line()), "a blank line is nothing");
-    assert_eq!(told([b"damage\n".to_vec(), native(2)].concat()), None, "as a reader sees it");
-    assert_eq!(told(file_of(&[plain_line("theirs")])), None);
+    assert_eq!(header_of(native(2)), Some(header_line()));
+    assert_eq!(
+        header_of(file_of(&[b"".to_vec(), header_line()])),
+        Some(header_line()),
+        "a blank line is nothing"
+    );
+    assert_eq!(header_of([b"damage\n".to_vec(), native(2)].concat()), None, "as a reader sees it");
+    assert_eq!(header_of(file_of(&[plain_line("theirs")])), None);
 }
 
 fn scene_header(log: &Log) -> Option<Vec<u8>> {

@@ -5,13 +5,13 @@ use manent_log::{Expect, FileChange, LogEnd};
 use manent_store::{Place, Seek, Space, StreamId};
 
 use crate::Make;
-use crate::subject::{Subject, key, numbers, rest_of, said, tail};
+use crate::subject::{Subject, key, numbers, rest_of, tail, turn};
 
 /// A reader that found the end goes on when there is more, from wherever it began, as often as that happens.
 pub fn reader_at_the_end_reads_later_records(make: Make<'_>, space: Space) {
     let subject = Subject::within(make, space);
     let work = subject.work();
-    subject.append(&work, &[said("1"), said("2"), said("3")], Expect::Any).expect("taken");
+    subject.append(&work, &[turn("1"), turn("2"), turn("3")], Expect::Any).expect("taken");
     let last = |count| tail(count, None);
     let starts = [Seek::First, Seek::Header, Seek::Seq(2), Seek::Seq(4), last(0), last(1), last(9)];
     let mut readers: Vec<_> = starts.iter().map(|start| subject.open(&subject.at(&work), *start)).collect();
@@ -30,7 +30,7 @@ pub fn reader_at_the_end_reads_later_records(make: Make<'_>, space: Space) {
     let mut bounded = subject.open(&subject.at(&work), Seek::First);
     bounded.end_at(8);
     assert_eq!(rest_of(&mut *bounded).len(), 8);
-    subject.append(&work, &[said("8"), said("9")], Expect::Any).expect("taken");
+    subject.append(&work, &[turn("8"), turn("9")], Expect::Any).expect("taken");
     assert_eq!(numbers(&rest_of(&mut *bounded)), [8]);
     assert!(rest_of(&mut *bounded).is_empty());
     bounded.seek(Seek::Seq(9)).expect("moved");
@@ -128,7 +128,7 @@ pub fn seek_to_later_number_skips_smaller_ones(make: Make<'_>, space: Space) {
 pub fn reader_outlives_moves_and_removal(make: Make<'_>) {
     let subject = Subject::new(make);
     let work = key("work");
-    let bodies: Vec<_> = (0..400).map(|n| said(&format!("{n} {}", "x".repeat(4096)))).collect();
+    let bodies: Vec<_> = (0..400).map(|n| turn(&format!("{n} {}", "x".repeat(4096)))).collect();
     subject.append(&work, &bodies, Expect::Any).expect("taken");
     let live = subject.live(&work);
     let all = subject.all(&live);

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 
 use manent_log::frame::{Class, FileKind, SEQ_MAX, classify};
 
-use crate::support::{Dice, header_line, plain_line, record, turn_line};
+use crate::support::{Rng, header_line, plain_line, record, turn_line};
 
 /// Writes a class in the notation of the twin.
 fn word(class: Class) -> String {
@@ -85,7 +85,7 @@ fn others() -> Vec<Vec<u8>> {
 }
 
 /// Adds what editors and other programs leave around a line.
-fn dressed(line: &[u8], dice: &mut Dice) -> Vec<u8> {
+fn dressed(line: &[u8], dice: &mut Rng) -> Vec<u8> {
     let before: [&[u8]; 7] = [b"", b" ", b"\t", b"\xef\xbb\xbf", b"\xef\xbb\xbf \t", b" \xef\xbb\xbf", b"\r"];
     let after: [&[u8]; 6] = [b"", b"\r", b"  ", b"\t\r", b"\x0b", b"\xef\xbb\xbf"];
     [*dice.pick(&before), line, *dice.pick(&after)].concat()
@@ -93,7 +93,7 @@ fn dressed(line: &[u8], dice: &mut Dice) -> Vec<u8> {
 
 /// Every line of the tables, and what becomes of them when bits flip, bytes go and lines are glued.
 fn corpus() -> Vec<Vec<u8>> {
-    let mut dice = Dice::new(11);
+    let mut dice = Rng::new(11);
     let (records, others) = (records(), others());
     let mut all = [records.clone(), misshapen(), others.clone()].concat();
     let bases = all.clone();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use manent_log::frame::RECORD_BYTES_MAX;
 use manent_log::{Body, Commit, Durability, Error, Expect, GroupCommit, LogEnd, LogReceipt, SharedLog};
 
-use crate::support::{Got, Scene, damages, seqs, turn};
+use crate::support::{ReadItem, Scene, damages, seqs, turn};
 
 const THREADS: usize = 16;
 const EACH: usize = 200;
@@ -72,7 +72,7 @@ fn every_thread_gets_a_number_of_its_own_and_readers_see_whole_records_only() {
     let (got, end) = scene.read();
     assert_eq!((damages(&got), end), (vec![], LogEnd::Clean));
     for got in got.iter().skip(1) {
-        let Got::Entry { seq, offset, bytes, verified: true } = got else { panic!("{got:?}") };
+        let ReadItem::Entry { seq, offset, bytes, verified: true } = got else { panic!("{got:?}") };
         let (receipt, text) = &receipts[seq];
         assert_eq!((receipt.offset, receipt.durability), (*offset, Durability::Group));
         let line: serde_json::Value = serde_json::from_slice(bytes).unwrap();
@@ -88,8 +88,8 @@ fn poll(scene: &Scene, done: &AtomicBool, patience: Duration) -> Vec<u64> {
     loop {
         let last_round = done.load(Ordering::Acquire);
         while let Some(item) = reader.next().unwrap() {
-            let got = Got::of(&item);
-            let Got::Entry { seq, bytes, verified: true, .. } = &got else { panic!("{got:?}") };
+            let got = ReadItem::of(&item);
+            let ReadItem::Entry { seq, bytes, verified: true, .. } = &got else { panic!("{got:?}") };
             assert!(serde_json::from_slice::<serde_json::Value>(bytes).is_ok());
             seen.push(*seq);
         }

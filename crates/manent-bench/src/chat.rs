@@ -222,12 +222,12 @@ fn ask(runtime: &Runtime, kernel: &Kernel, key: &SessionKey) -> Result<()> {
 
 /// Says so much that a context takes so many tokens.
 fn fill(store: &Store, key: &SessionKey, tokens: u64) -> Result<()> {
-    let (counting, mut said, mut bodies) = (Tokens::default(), 0, Vec::new());
+    let (counting, mut count, mut bodies) = (Tokens::default(), 0, Vec::new());
     for (n, made) in Turns::new(8).enumerate() {
-        if said >= tokens {
+        if count >= tokens {
             break;
         }
-        said += counting.count(&made.content);
+        count += counting.count(&made.content);
         bodies.push(turn(if n % 2 == 0 { "user" } else { "assistant" }, made.content).into());
     }
     if !bodies.is_empty() {
