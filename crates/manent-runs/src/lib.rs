@@ -13,25 +13,6 @@
 //! | `dataset/` | [`dataset::Recipe`]: data to train models on, made of runs |
 //! | `error.rs` | [`Error`]: what can go wrong |
 
-/// Defines an enum together with the word for each of its variants, in files and for display.
-macro_rules! words {
-    ($(#[$about:meta])* $vis:vis enum $name:ident { $($(#[$variant_about:meta])* $variant:ident = $word:literal,)* }) => {
-        $(#[$about])*
-        $vis enum $name {
-            $($(#[$variant_about])* $variant,)*
-        }
-
-        impl $name {
-            /// The word for it.
-            $vis fn word(self) -> &'static str {
-                match self {
-                    $($name::$variant => $word,)*
-                }
-            }
-        }
-    };
-}
-
 pub mod dataset;
 mod error;
 pub mod retrospective;

@@ -38,7 +38,7 @@ impl Store {
     /// Makes a new session that continues another from a record on, or from its end. Takes the same time however long
     /// that is; its writer is not disturbed.
     pub fn fork(&self, at: &StreamId, upto: Option<u64>, key: &SessionKey) -> Result<Forked> {
-        // Nobody may purge the parent between our look and our fork.
+        // The parent must not be purged while the fork is made.
         let moves = LockName::Moves(Space::Sessions);
         let _moving = self.streams().lock(moves, LockMode::Exclusive, self.wait())?;
         let branch = self.branch(at, upto)?;
@@ -73,7 +73,7 @@ impl Store {
             let mut records = self.records(&holder, start)?;
             let parent = records.meta().and_then(|meta| meta.parent.clone());
             if let Some(meta) = records.meta().filter(|_| holder.place == Place::Live) {
-                // Whoever looked before the header was written knows no id.
+                // A listing from before the header was written has no id.
                 holder.id.clone_from(&meta.id);
             }
             let found = match upto {
@@ -117,7 +117,7 @@ impl Store {
         // looked for again, from the header on.
         for _ in 0..PARENT_LOOKS {
             let records = self.records(at, Start::Header);
-            // Whatever else is wrong with it is said by whoever reads it.
+            // Any other error shows again when the session is read.
             let Some(parent) = records.ok().and_then(|records| records.meta()?.parent.clone()) else {
                 return Ok(Vec::new());
             };

@@ -36,6 +36,29 @@
 //! | `tokens.rs` | how many tokens a text takes |
 //! | `search/` | search, lists and counts, on the index of the crate `manent-index`: [`Query`], [`Summary`] |
 
+/// Defines an enum together with the word for each of its variants, in files and for display.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! words {
+    ($(#[$about:meta])* $vis:vis enum $name:ident {
+        $($(#[$variant_about:meta])* $variant:ident = $word:literal,)*
+    }) => {
+        $(#[$about])*
+        $vis enum $name {
+            $($(#[$variant_about])* $variant,)*
+        }
+
+        impl $name {
+            /// The word for it.
+            $vis fn word(self) -> &'static str {
+                match self {
+                    $($name::$variant => $word,)*
+                }
+            }
+        }
+    };
+}
+
 #[cfg(feature = "search")]
 pub mod consolidate;
 pub mod context;

@@ -105,7 +105,7 @@ impl Store {
         for fork in &purged.forks {
             self.make_independent(fork, &doomed)?;
         }
-        // Before the sessions: as long as one of these is there, whoever purges it again takes the runs along.
+        // Before the sessions: if this is interrupted, purging the session again removes its runs too.
         self.purge_companions(&doomed, &everything, purged)?;
         self.index().announce_purge(&doomed);
         for session in forks_first(doomed, &everything) {
@@ -210,8 +210,8 @@ impl Store {
         self.streams().maintenance().map_or(Ok(()), |maintenance| Ok(maintenance.pack(at, progress)?))
     }
 
-    /// Does something with the right to move sessions. For a session that somebody writes it waits without that right:
-    /// the others may go on moving theirs, and whoever packs it can finish.
+    /// Runs `act` with the right to move sessions. While a session has a writer, it waits without that right, so that
+    /// other sessions can be moved and a pack can finish.
     fn with_move_lock<T>(&self, mut act: impl FnMut() -> Result<T>) -> Result<T> {
         self.retry_while_held(|| {
             let moves = LockName::Moves(Space::Sessions);
@@ -220,9 +220,9 @@ impl Store {
         })
     }
 
-    /// Does something again and again as long as somebody holds the session, but no longer than we are to wait.
+    /// Repeats `act` while another writer has the session, for as long as the store waits.
     fn retry_while_held<T>(&self, mut act: impl FnMut() -> Result<T>) -> Result<T> {
-        // Nothing: longer than any clock runs.
+        // `None` is a time beyond the range of the clock.
         let deadline = Instant::now().checked_add(self.wait());
         let in_time = || deadline.is_none_or(|deadline| Instant::now() + PAUSE < deadline);
         loop {

@@ -179,7 +179,7 @@ impl Store {
 
 /// Opens a session for reading, and through it what it was forked from.
 pub(crate) fn read(streams: &dyn Streams, at: &StreamId, start: Start) -> Result<Reader> {
-    // Somebody may have moved what it was forked from while we looked, or given it a copy and removed the other.
+    // The parent may be moved during the lookup, or be replaced by a copy of its records and removed.
     for _ in 1..LOOKS {
         match read_once(streams, at, start) {
             Ok(reader) if reader.first.is_empty() => return Ok(reader),

@@ -156,7 +156,7 @@ pub(super) fn label(text: &str) -> String {
     without_names(&clean).map_or_else(|| clean.into_owned(), |(nameless, _)| nameless)
 }
 
-/// The text with `user` in place of whoever is at home in `/home/…`, `/Users/…` and `\Users\…`. Nothing: nobody is.
+/// Replaces the names in `/home/…`, `/Users/…` and `\Users\…` by `user`. Returns `None` if there are none.
 fn without_names(text: &str) -> Option<(String, u64)> {
     let bytes = text.as_bytes();
     let homes = HOME.find_iter(bytes).map(|start| (start, start + HOME.needle().len()));

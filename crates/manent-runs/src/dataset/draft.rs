@@ -3,7 +3,9 @@
 //! An attempt has a verdict if somebody checked it, then or afterwards. What it was given is what it quotes; the first
 //! attempt of a run that quotes nothing was given the run's input. A later one was given more, usually how the one
 //! before it failed, and nothing says what: it is left out. A summary is not what a model said: what has nothing else
-//! is left out, too. Whoever wants both all the same says so, and gets them counted.
+//! is left out, too. A recipe can ask for both, and they are counted.
+
+use manent::words;
 
 use crate::runs::{Attempt, INTERRUPTED, NOT_CHECKED, NOT_RUN, RecordRange, Run};
 
@@ -149,7 +151,7 @@ pub(super) fn drafts<E>(
     for attempt in order.into_iter().map(|at| &run.attempts[at]) {
         match attempts.iter_mut().find(|other| is_repeated(other, attempt)) {
             Some(other) => {
-                // Of one that is written twice, what somebody said of it afterwards counts.
+                // Of an attempt that is written twice, the one with a later verdict counts.
                 if other.judged.is_none() {
                     *other = attempt;
                 }
@@ -231,8 +233,8 @@ fn draft(
     })
 }
 
-/// Only what was checked has a verdict; that nobody complained is none, nor that somebody broke it off, nor that it
-/// could not be run or checked. Whoever said afterwards what it was worth knew how it had ended.
+/// Returns the verdict on an attempt that was checked. One that was not checked, was interrupted, or could not be run
+/// has none, unless a verdict was given afterwards.
 fn verdict(attempt: &Attempt<'_>) -> Result<AttemptVerdict, SkipReason> {
     if let (Some(_), Some(is_good)) = (attempt.judged, attempt.verified) {
         return Ok(if is_good { AttemptVerdict::Good } else { AttemptVerdict::Bad });
@@ -305,7 +307,7 @@ pub(super) fn is_wanted(run: &Run<'_>, recipe: &Recipe) -> bool {
 
 /// No model is given more at once: about a million tokens.
 pub(super) const ROW_BYTES_MAX: usize = 4 << 20;
-/// Nobody tries more often; whoever wrote such a run made it up.
+/// The most attempts of a run that are read; no real run has more.
 const ATTEMPTS_MAX: usize = 1000;
 /// So much of what was printed must stand in a prompt that tells of it.
 const PRINTED_BYTES: usize = 200;

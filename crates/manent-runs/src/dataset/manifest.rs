@@ -204,6 +204,6 @@ fn time(ms: i64) -> String {
     jiff::Timestamp::from_millisecond(ms).map_or_else(|_| ms.to_string(), |time| time.to_string())
 }
 
-/// Changed whenever somebody who reads manifests must know.
+/// Raised when a change of the manifest matters to its readers.
 const MANIFEST_VERSION: u64 = 1;
 const TELL_EVERY: usize = 1000;

@@ -41,7 +41,7 @@ use std::sync::Arc;
 
 use manent_log::fs::Disk;
 
-use manent::Store;
+use manent::{Store, words};
 
 words! {
     /// A file format for rows, named after the trainer that reads it.

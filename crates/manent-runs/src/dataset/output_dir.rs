@@ -24,7 +24,7 @@ pub(super) struct OutputDir {
     /// The name of a data set that is replaced, until it is removed.
     old: PathBuf,
     existing: Existing,
-    /// Locked: nobody else makes one in the same place.
+    /// Keeps other processes from making a data set in the same place.
     _lock: FileLock,
     finished: bool,
 }
@@ -76,7 +76,7 @@ impl OutputDir {
             Err(manent_log::Error::Held { .. }) => return Err(busy()),
             lock => lock.map_err(|e| failed(e.into()))?,
         };
-        // Whoever held it may have finished in between, and it is in its place.
+        // The process that had the lock may have finished and renamed the directory.
         if !lock.is_at_path(&**disk).unwrap_or(false) {
             return Err(busy());
         }
@@ -170,7 +170,7 @@ impl OutputDir {
 
     /// Puts what was made in its place. What was written is on the disk before.
     pub(super) fn finish(mut self) -> DatasetResult<()> {
-        // Somebody may have put something there meanwhile.
+        // Another program may have written there meanwhile.
         self.check()?;
         self.rename().map_err(|source| match source.kind() {
             io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists => {

@@ -75,7 +75,7 @@ struct Selector<'a> {
 }
 
 impl Selector<'_> {
-    /// The same row twice: the first stays. The same row with both verdicts: nobody can learn from it.
+    /// Drops all but the first of equal rows, and equal rows with different verdicts altogether.
     fn drop_duplicates(&mut self) {
         let rows = self.rows;
         let mut order: Vec<(u64, bool, u32)> = rows
@@ -99,7 +99,7 @@ impl Selector<'_> {
         }
     }
 
-    /// Whoever is asked in validation what it was trained on is not validated.
+    /// Drops rows for validation whose prompt is in the training set.
     fn drop_prompts_of_train(&mut self) {
         let rows = self.rows;
         let stays = |at: &usize| self.gone[*at].is_none();
@@ -162,7 +162,7 @@ impl Selector<'_> {
         };
         for chosen in good {
             let model = row(chosen).model;
-            // Of two whose models nobody names, nobody knows whether they are the same.
+            // Two rows without the name of a model may be of different models.
             let partner = bad.get_mut(&model).filter(|_| model != 0).and_then(VecDeque::pop_front);
             match partner {
                 Some(rejected) => items.push(pair(chosen, rejected, true)),

@@ -8,6 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
+use manent::words;
 use serde::Serialize;
 
 use super::bounded_map::BoundedMap;
@@ -108,7 +109,7 @@ pub(super) fn versions(table: BoundedMap<VersionTally>) -> Vec<RateComparison> {
         for of_model in by_model.values_mut() {
             of_model.retain(|version| version.span.first_ms.is_some());
             of_model.sort_by(|a, b| (a.span.first_ms, &a.hash).cmp(&(b.span.first_ms, &b.hash)));
-            // Of a skill with a new version every day, the last changes are what anybody asks about.
+            // A skill may have a new version every day: only the last changes are compared.
             let skip = of_model.len().saturating_sub(CHANGES + 1);
             found.extend(of_model[skip..].windows(2).map(|pair| by_version(pair[0], pair[1])));
         }
@@ -288,13 +289,13 @@ pub(super) fn find_flaky(inputs: BoundedMap<InputTally>, groups: &[SkillStats]) 
             }
         }
     }
-    let named = found.into_iter().map(|((skill, model), flaky)| FlakySkill {
+    let skills = found.into_iter().map(|((skill, model), flaky)| FlakySkill {
         skill: skill.clone(),
         model: model.clone(),
         enough: flaky.n >= RUNS_MIN,
         ..flaky
     });
-    let mut all: Vec<FlakySkill> = named.filter(|flaky| flaky.mixed_inputs > 0).collect();
+    let mut all: Vec<FlakySkill> = skills.filter(|flaky| flaky.mixed_inputs > 0).collect();
     all.sort_by_key(|flaky| Reverse(flaky.mixed_inputs));
     all
 }

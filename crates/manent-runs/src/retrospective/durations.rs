@@ -1,5 +1,5 @@
 //! Percentiles of durations in bounded memory: exactly while they are few, then in buckets whose width is 2 % of what
-//! is in them, so that what is told is wrong by 1 % at most.
+//! is in them, so that percentiles are wrong by 1 % at most.
 //!
 //! The same numbers give the same answer in whatever order they come and however they were put together.
 

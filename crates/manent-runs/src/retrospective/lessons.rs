@@ -47,7 +47,7 @@ impl Report {
         if !self.whole || (lessons.is_empty() && memory.items(&ours)?.is_empty()) {
             return Ok(changes);
         }
-        // Before looking what is known: two who do this at once must not both find that nothing is.
+        // Taken before the items are read, so that two reports do not add the same lesson.
         let mut writer = memory.writer(wait)?;
         let active = memory.items(&ours)?;
         let mut by_about: HashMap<&str, &Item> = HashMap::new();
@@ -175,18 +175,18 @@ pub(super) fn is_over(report: &Report, item: &Item) -> bool {
     let Some(about) = within(report, about) else { return false };
     let has = |topic: Topic| tag(TOPIC, topic.word()).is_some_and(|topic| item.tags.contains(&topic));
     if has(Topic::Failures) {
-        // Only the most frequent are told; the others still are.
+        // Statements name only the most frequent failures; the others still occur.
         let still_occurs = report.failures.iter().any(|one| one.count >= RUNS_MIN && one.about() == about);
         !still_occurs && has_enough(report, item)
     } else if has(Topic::Difference) {
         was_compared(report, item)
     } else {
-        // A rate is said again as soon as there are enough runs, with other numbers. Until then nobody knows better.
+        // A rate is replaced by the next report with enough runs. Until then it is the best estimate.
         false
     }
 }
 
-/// Returns true if what this report does not say can be taken for not so.
+/// Returns true if the report read all runs, so that what it does not state is not so.
 fn is_complete(report: &Report) -> bool {
     report.whole && !report.gaps && report.period.skill.is_none() && report.period.until.is_none()
 }

@@ -74,9 +74,9 @@ pub struct ReportQuery<'a> {
     pub known_skills: &'a [String],
     /// On how many threads to read; 0: on two.
     pub threads: usize,
-    /// Stops when it is set: what was read until then is told, and that it is not all.
+    /// Stops when it is set: the report is then about what was read, and says that it is incomplete.
     pub stop: Option<&'a AtomicBool>,
-    /// Stops at this time, in the same way. For whoever does this beside other work.
+    /// Stops at this time, in the same way: for reports in the background.
     pub deadline: Option<Instant>,
 }
 

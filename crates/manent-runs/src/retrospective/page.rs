@@ -552,7 +552,7 @@ const METHOD: [&str; 5] = [
     "A median is the run at half of all in order, exact up to 256 runs and within 1 % beyond.",
     "Flaky means: the same version of a skill, model, input, file and project ended both ways.",
 ];
-/// The most of each that anybody reads.
+/// The most items of each section.
 const STATEMENTS: usize = 20;
 const ROWS: usize = 40;
 const FAILURES: usize = 15;

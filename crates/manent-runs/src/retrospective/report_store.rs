@@ -255,7 +255,7 @@ pub struct Schedule<'a> {
     pub since: Duration,
     /// The time now, in milliseconds since 1970.
     pub now_ms: i64,
-    /// The most time that making one may take: what was read by then is told, and that it is not all.
+    /// The most time for reading runs: a report that runs out of it says that it is incomplete.
     pub within: Duration,
     /// Stops when it is set: nothing is kept.
     pub stop: &'a AtomicBool,

@@ -229,7 +229,7 @@ fn is_time(word: &str) -> bool {
         && word.bytes().filter(|b| b"-:".contains(b)).count() >= 2
 }
 
-/// `E0432`, `TS2304`, `SIG11`: what somebody would look up.
+/// `E0432`, `TS2304`, `SIG11`: codes that name the error.
 fn is_code(word: &str) -> bool {
     let letters = word.bytes().take_while(u8::is_ascii_uppercase).count();
     let digits = &word.as_bytes()[letters..];

@@ -1,6 +1,9 @@
 //! The statements of a report: sentences with their n, how sure they are, and the runs that they rest on; and the
 //! words that all forms of the report share.
 
+use std::fmt::Write as _;
+
+use manent::words;
 use serde::Serialize;
 
 use super::compare::{ComparisonKind, FlakySkill, RateComparison};
@@ -274,13 +277,13 @@ fn unused(name: &str) -> Statement {
 fn rate(group: &SkillStats) -> Statement {
     let mut text = format!("{} succeeded in {}", group.name(), rate_words(group.success));
     if let (Some(low), Some(high)) = (group.success.low, group.success.high) {
-        text += &format!(", so between {} and {}", percent(low), percent(high));
+        let _ = write!(text, ", so between {} and {}", percent(low), percent(high));
     }
     if let Some(rate) = group.first_try.rate.filter(|_| group.first_try.is_enough()) {
-        text += &format!("; at the first attempt {}", percent(rate));
+        let _ = write!(text, "; at the first attempt {}", percent(rate));
     }
     if group.missed > 0 {
-        text += &format!("; up to {} runs may be missing", group.missed);
+        let _ = write!(text, "; up to {} runs may be missing", group.missed);
     }
     statement_of(group, Topic::Rate, text)
 }

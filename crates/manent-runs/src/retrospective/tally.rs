@@ -589,7 +589,7 @@ impl NameSample {
     }
 }
 
-/// The beginning of a name from a record: nothing anybody calls a skill or a model is longer.
+/// Cuts the name of a skill or a model from a record to [`NAME_BYTES`].
 pub(super) fn clip(name: &str) -> &str {
     &name[..name.floor_char_boundary(NAME_BYTES)]
 }

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use manent::words;
 use manent_store::clock;
 use manent_store::human_time;
 use serde::Deserialize;
@@ -20,9 +21,9 @@ pub struct Run<'a> {
     pub seq: u64,
     /// All of it, as it stands.
     pub line: &'a str,
-    /// By what a run and its beginning are known as one; nothing in other programs' entries.
+    /// The id that the start and the end of a run share; empty in other programs' entries.
     pub run_id: Cow<'a, str>,
-    /// Given by whoever recorded it: the same run, recorded twice, counts once.
+    /// A key of the program that recorded it: of entries with the same key, one counts.
     pub idempotency_key: Cow<'a, str>,
     /// The session, as the entry calls it.
     pub session_id: Cow<'a, str>,
@@ -428,7 +429,7 @@ const FAILURES: &[&str] = &[
     "rejected",
     "crashed",
 ];
-/// Also what somebody broke off: that says nothing of what it was worth.
+/// Interrupted runs are among them: an interruption says nothing about the result.
 const UNKNOWN: &[&str] =
     &["", "unknown", "started", "running", INTERRUPTED, "cancelled", "canceled", "aborted"];
 /// The class of an attempt that somebody broke off, and the status of its run. It says nothing of what it was worth.

@@ -1,6 +1,6 @@
 //! Entries to be recorded: those of other programs, checked, and runs and attempts of this one.
 //!
-//! Only what nobody could read as a run is refused. Whatever else is odd is kept as it is, and named.
+//! An entry is refused only if it cannot be read as a run. Other oddities are recorded as they are, and listed.
 
 use std::borrow::Cow;
 use std::time::Duration;

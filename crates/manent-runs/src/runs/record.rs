@@ -1,7 +1,7 @@
 //! Recording: the beginning of a run, its end, and entries that others made.
 //!
-//! An entry that nobody can have recorded before is appended like a turn. One with an id or a key of its own is looked
-//! for first, under the lease of its log.
+//! An entry without an id or a key of its own is appended like a turn. One that has either may have been recorded
+//! before, and is looked for first, under the lease of its log.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -111,7 +111,7 @@ const ANSWER_BYTES_MAX: usize = 256 << 10;
 /// The number of possible beginnings of JSON that are tried.
 const STARTS_MAX: usize = 32;
 
-/// An extractor for stores without a model: it learns no facts, and each day is told in the words that were said.
+/// An extractor for stores without a model: it learns no facts, and sums days up in quotes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WithoutModel;
 

@@ -35,35 +35,23 @@ pub(super) struct GroundedClaim {
     pub(super) nth: u64,
 }
 
-/// The reason why a claim was not remembered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum Refusal {
-    /// The user did not say what is quoted.
-    NotSaid,
-    /// The quote is a question.
-    Question,
-    /// The quote says too little, or too much, for one thing to remember.
-    NoStatement,
-    /// The claim or its quote looks like a credential.
-    Secret,
-    /// The claim is remembered already, or was.
-    Known,
-    /// The user contradicted the claim later, and that is remembered.
-    Outdated,
-}
-
-impl Refusal {
-    /// The word in records and outputs.
-    pub fn word(self) -> &'static str {
-        match self {
-            Refusal::NotSaid => "not said by the user",
-            Refusal::Question => "a question",
-            Refusal::NoStatement => "no statement",
-            Refusal::Secret => "looks like a secret",
-            Refusal::Known => "known already",
-            Refusal::Outdated => "said otherwise later",
-        }
+words! {
+    /// The reason why a claim was not remembered.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    #[non_exhaustive]
+    pub enum Refusal {
+        /// The user did not say what is quoted.
+        NotSaid = "not said by the user",
+        /// The quote is a question.
+        Question = "a question",
+        /// The quote says too little, or too much, for one thing to remember.
+        NoStatement = "no statement",
+        /// The claim or its quote looks like a credential.
+        Secret = "looks like a secret",
+        /// The claim is remembered already, or was.
+        Known = "known already",
+        /// The user contradicted the claim later, and that is remembered.
+        Outdated = "said otherwise later",
     }
 }
 
@@ -125,7 +113,7 @@ fn find<'a>(quote: &str, passage: &'a Passage) -> Option<QuoteLocation<'a>> {
 /// thing (C and C++), and another ending another time ("I lived there").
 fn is_same_statement(sentence: &str, text: &str) -> bool {
     let (said, claimed) = (user_words(sentence), claim_words(text));
-    // Whoever is meant by "they" is the user only if the user was named before.
+    // "They" means the user only if the user was named before.
     let first = claimed.iter().find(|(word, _)| matches!(word.as_str(), ME | MY));
     if !first.is_some_and(|(_, is_user)| *is_user) || said.len() != claimed.len() {
         return false;
@@ -207,7 +195,7 @@ pub(super) fn is_about(summary: &str, transcript: &str) -> bool {
     let (mut all, mut found, mut invented) = (0_usize, 0_usize, false);
     Words::default().split(summary, |term, range| {
         let shown = &summary[range];
-        // Where a sentence begins, a name looks like any word: one that nobody said is taken for one.
+        // At the beginning of a sentence any word may be a name, so a word that was not said counts as one.
         let is_name = shown.chars().any(|c| c.is_numeric() || c.is_uppercase());
         let stem = stem(term);
         if is_stop(term) || TELLING.contains(&stem.as_ref()) {
@@ -253,14 +241,14 @@ pub(super) fn reverses_meaning(summary: &str, transcript: &str) -> bool {
     let mut was_negated = false;
     each_word(transcript, |word, is_negated| {
         let word_use = uses.entry(word.to_owned()).or_default();
-        // Who does not eat meat eats no meat: what stands behind may be what is meant.
+        // A negation may mean the second word behind it: "does not eat meat" negates "meat".
         word_use.negated |= is_negated || was_negated;
         word_use.affirmed |= !is_negated;
         was_negated = is_negated;
     });
     let mut is_reversed = false;
     each_word(summary, |word, is_negated| {
-        // A word that nobody used is another question.
+        // `is_about` judges words that were not said.
         is_reversed |=
             uses.get(word).is_some_and(|seen| if is_negated { !seen.negated } else { !seen.affirmed });
     });
@@ -271,7 +259,7 @@ pub(super) fn reverses_meaning(summary: &str, transcript: &str) -> bool {
 fn each_word(text: &str, mut each: impl FnMut(&str, bool)) {
     let (mut is_negated, mut last) = (false, 0);
     Words::default().split(text, |term, range| {
-        // A sentence that ends takes its denials with it.
+        // A negation ends with its sentence.
         is_negated &= !text[last..range.start].contains(['.', '!', '?', '\n', ';', ',', ':']);
         last = range.end;
         let is_rest = term == "t" && text[..range.start].ends_with(['\'', '’']);

@@ -24,15 +24,15 @@ impl Consolidation {
         let (memory, inbox) = (self.store.memory()?, self.store.inbox()?);
         self.proposals(ids)?;
         // From here on nobody else accepts or rejects.
-        let mut held = inbox.writer(self.store.wait())?;
+        let mut writer = inbox.writer(self.store.wait())?;
         let mut accepted = Vec::new();
         for (id, proposals) in self.proposals(ids)? {
             for proposal in proposals {
                 accepted.push(Accepted { proposed: id, item: remember(&memory, proposal)? });
             }
-            held.forget(&[id])?;
+            writer.forget(&[id])?;
         }
-        held.compact()?;
+        writer.compact()?;
         Ok(accepted)
     }
 

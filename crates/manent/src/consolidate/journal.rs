@@ -16,11 +16,11 @@ use crate::meta::{add_json, new_header};
 use crate::store::Store;
 use crate::turn::Record;
 
-/// The journal, as far as it concerns one session and this day.
+/// The entries of the journal on one session, and the tokens of this day.
 #[derive(Debug, Default)]
 pub(super) struct JournalState {
-    /// Every time that somebody looked, oldest first: once when it was begun, and again when it was finished.
-    pub(super) looks: Vec<JournalEntry>,
+    /// The entries of the session, oldest first: one when a passage is begun, and another when it is finished.
+    pub(super) entries: Vec<JournalEntry>,
     /// The last of them was begun and not finished.
     pub(super) is_open: bool,
     /// The number of failed attempts at the open passage.
@@ -29,7 +29,7 @@ pub(super) struct JournalState {
     pub(super) spent: u64,
 }
 
-/// A passage that somebody looked at.
+/// A passage that a step began or finished.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct JournalEntry {
     pub(super) turns: (u64, u64),
@@ -45,17 +45,17 @@ pub(super) struct JournalEntry {
 impl JournalState {
     /// Reads the journal. What is damaged in it is passed over: at worst something is looked at again, and known then.
     pub(super) fn read(store: &Store, session: &str) -> Result<JournalState> {
-        let mut known = JournalState::default();
+        let mut state = JournalState::default();
         let id = StreamId::single(Space::Journal);
-        let Some(mut reader) = if_found(store.streams().open(Target::Id(&id)))? else { return Ok(known) };
+        let Some(mut reader) = if_found(store.streams().open(Target::Id(&id)))? else { return Ok(state) };
         reader.seek(Seek::First)?;
         let today = clock::now();
         let today = today.get(..DATE_CHARS).unwrap_or_default();
         while let Some(item) = reader.next()? {
             let LogItem::Entry(entry) = item else { continue };
-            known.take(&entry, session, today);
+            state.take(&entry, session, today);
         }
-        Ok(known)
+        Ok(state)
     }
 
     fn take(&mut self, entry: &Entry<'_>, session: &str, today: &str) {
@@ -78,7 +78,7 @@ impl JournalState {
             }
             _ => return,
         };
-        let look = JournalEntry {
+        let entry = JournalEntry {
             turns,
             end: record.string("end").unwrap_or_default().into_owned(),
             prompt: prompt.into_owned(),
@@ -86,17 +86,17 @@ impl JournalState {
             is_done,
             learned: record.parse("learned").unwrap_or_default(),
         };
-        let again = self.open().is_some_and(|open| open.turns == turns && open.prompt == look.prompt);
+        let again = self.open().is_some_and(|open| open.turns == turns && open.prompt == entry.prompt);
         if is_done || !again {
             self.failures = 0;
         }
         self.is_open = !is_done;
-        self.looks.push(look);
+        self.entries.push(entry);
     }
 
     /// The passage that was begun and not finished.
     pub(super) fn open(&self) -> Option<&JournalEntry> {
-        self.looks.last().filter(|_| self.is_open)
+        self.entries.last().filter(|_| self.is_open)
     }
 }
 

@@ -1,9 +1,9 @@
-//! Consolidation: what was said becomes memory, with proof, step by step.
+//! Consolidation: turns statements of the user into memory items, with evidence, step by step.
 //!
-//! A step looks at one passage of a session that nobody looked at before. First it writes down what happened, as one
-//! `daily` item; then it asks a model what the user said that is worth remembering, checks every answer against what
-//! the user really said, and remembers that, or nothing. A journal says how far each session was looked at; after a
-//! crash the step is gone on with, and what it had written already is not written again. No session is held meanwhile:
+//! A step takes the next passage of a session. First it writes a summary of the passage, as one `daily` item; then it
+//! asks a model which statements of the user are worth remembering, checks every answer against the user's own words,
+//! and remembers those that pass. A journal records how far each session was processed; after a crash the step is
+//! resumed, and items that it had written are not written again. No lease on a session is held meanwhile, so that
 //! conversations go on.
 //!
 //! | file | about |
@@ -158,8 +158,8 @@ impl Consolidation {
     /// The last record of a session that was looked at; 0: none was.
     pub fn cursor(&self, at: &StreamId) -> Result<u64> {
         let (at, _) = self.resolved(at)?;
-        let known = JournalState::read(&self.store, name_of(&at))?;
-        Ok(self.reached(&known, &at)?.cursor)
+        let journal = JournalState::read(&self.store, name_of(&at))?;
+        Ok(self.reached(&journal, &at)?.cursor)
     }
 
     /// Checks every byte of the journal. Returns `None` if there is none.
@@ -175,7 +175,7 @@ impl Consolidation {
         self.consolidator(self.store.wait())?.journal.repair()
     }
 
-    /// A session with its id, whoever named it without; and the last record that is its parent's, if it is a fork.
+    /// Returns a session with its id filled in, and the last record that is its parent's, if it is a fork.
     fn resolved(&self, at: &StreamId) -> Result<(StreamId, u64)> {
         let mut at = at.clone();
         let Some(mut reader) = if_found(self.store.read(&at, Start::Header))? else { return Ok((at, 0)) };
@@ -189,17 +189,17 @@ impl Consolidation {
 
     /// Determines how far a session was looked at. A number counts only while the record behind it is the one that was
     /// read: records that a crash took may have been written anew. The records that a fork shares belong to its parent.
-    fn reached(&self, known: &JournalState, at: &StreamId) -> Result<ConsolidationProgress> {
+    fn reached(&self, journal: &JournalState, at: &StreamId) -> Result<ConsolidationProgress> {
         let (_, shared) = self.resolved(at)?;
-        let mut looks: Vec<&JournalEntry> = known.looks.iter().collect();
-        looks.sort_unstable_by(|a, b| (b.turns.1, &b.end, b.is_done).cmp(&(a.turns.1, &a.end, a.is_done)));
-        looks.dedup_by(|next, one| (next.turns.1, &next.end) == (one.turns.1, &one.end));
+        let mut entries: Vec<&JournalEntry> = journal.entries.iter().collect();
+        entries.sort_unstable_by(|a, b| (b.turns.1, &b.end, b.is_done).cmp(&(a.turns.1, &a.end, a.is_done)));
+        entries.dedup_by(|next, one| (next.turns.1, &next.end) == (one.turns.1, &one.end));
         let mut reached = ConsolidationProgress { shared, cursor: shared, gone: Vec::new() };
-        for look in looks {
-            if !self.is_unchanged(at, look.turns.1, &look.end)? {
-                reached.gone.push((look.turns.1, look.end.clone()));
-            } else if look.is_done {
-                reached.cursor = look.turns.1.max(shared);
+        for entry in entries {
+            if !self.is_unchanged(at, entry.turns.1, &entry.end)? {
+                reached.gone.push((entry.turns.1, entry.end.clone()));
+            } else if entry.is_done {
+                reached.cursor = entry.turns.1.max(shared);
                 break;
             }
         }
@@ -221,7 +221,7 @@ impl Consolidation {
                 _ => {}
             }
         }
-        // The end cannot be read; whoever writes next sets it aside, and then it is another one.
+        // A torn end is set aside by the next writer, which gives its numbers to other records.
         Ok(matches!(reader.end(), manent_log::LogEnd::Torn(torn) if torn.seq <= seq && torn.length > 0))
     }
 }
@@ -237,8 +237,8 @@ struct ConsolidationProgress {
 }
 
 impl ConsolidationProgress {
-    fn is_gone(&self, look: &JournalEntry) -> bool {
-        self.gone.iter().any(|(seq, end)| *seq == look.turns.1 && *end == look.end)
+    fn is_gone(&self, entry: &JournalEntry) -> bool {
+        self.gone.iter().any(|(seq, end)| *seq == entry.turns.1 && *end == entry.end)
     }
 }
 
@@ -254,20 +254,22 @@ impl Consolidator {
     pub fn step(&mut self, at: &StreamId, extractor: &mut dyn Extractor, rules: &Rules) -> Result<Step> {
         let prompt = hash_of(extractor);
         let (at, _) = self.of.resolved(at)?;
-        let known = JournalState::read(&self.of.store, name_of(&at))?;
-        let reached = self.of.reached(&known, &at)?;
-        let still = |look: &&JournalEntry| look.prompt == prompt && !reached.is_gone(look);
-        // Behind the cursor there is nothing that anybody finished.
+        let journal = JournalState::read(&self.of.store, name_of(&at))?;
+        let reached = self.of.reached(&journal, &at)?;
+        let is_current = |entry: &&JournalEntry| entry.prompt == prompt && !reached.is_gone(entry);
+        // Nothing behind the cursor is finished.
         let finished: Vec<&JournalEntry> =
-            known.looks.iter().filter(still).filter(|look| look.is_done && rules.again).collect();
+            journal.entries.iter().filter(is_current).filter(|entry| entry.is_done && rules.again).collect();
         let mut first = if rules.again { reached.shared } else { reached.cursor }.saturating_add(1);
         loop {
-            if let Some(look) = finished.iter().find(|look| look.turns.0 <= first && first <= look.turns.1) {
-                first = look.turns.1.saturating_add(1);
+            if let Some(entry) =
+                finished.iter().find(|entry| entry.turns.0 <= first && first <= entry.turns.1)
+            {
+                first = entry.turns.1.saturating_add(1);
                 continue;
             }
-            let next = finished.iter().map(|look| look.turns.0).filter(|next| *next > first).min();
-            let resumed = known.open().filter(still).filter(|open| open.turns.0 == first);
+            let next = finished.iter().map(|entry| entry.turns.0).filter(|next| *next > first).min();
+            let resumed = journal.open().filter(is_current).filter(|open| open.turns.0 == first);
             let upto = resumed.map_or(u64::MAX, |open| open.turns.1);
             let upto = upto.min(next.map_or(u64::MAX, |next| next - 1));
             let read = Passage::read(&self.of.store, &at, (first, upto), extractor.max_input())?;
@@ -276,16 +278,16 @@ impl Consolidator {
                 first = next;
                 continue;
             };
-            if known.spent >= rules.tokens_per_day && !passage.user_turns.is_empty() {
-                return Ok(Step::OverBudget { spent: known.spent, budget: rules.tokens_per_day });
+            if journal.spent >= rules.tokens_per_day && !passage.user_turns.is_empty() {
+                return Ok(Step::OverBudget { spent: journal.spent, budget: rules.tokens_per_day });
             }
-            let work = StepRun::new(&at, &passage, &prompt, rules, (&known, &reached, resumed));
+            let work = StepRun::new(&at, &passage, &prompt, rules, (&journal, &reached, resumed));
             return work.run(self, extractor);
         }
     }
 }
 
-/// By what the journal knows a session: its id, which is no word of anybody; another program's by its key.
+/// Returns the name of a session in the journal: its id, or the key of one that has no id.
 fn name_of(at: &StreamId) -> &str {
     if at.id.is_empty() { at.key.as_str() } else { &at.id }
 }

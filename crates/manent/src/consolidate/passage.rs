@@ -23,7 +23,7 @@ use crate::turn::Record;
 pub(super) struct Passage {
     /// The first and the last record.
     pub(super) turns: (u64, u64),
-    /// By what the last one is known: a number alone may come to mean another record.
+    /// The mark of the last one: its number alone may come to mean another record.
     pub(super) end: String,
     /// The time of the last turn, as its record says.
     pub(super) ts: String,
@@ -114,7 +114,7 @@ impl ShownTurn {
         let whole = match speaker {
             "user" => sentences.iter().map(|one| one.text.as_str()).collect::<Vec<_>>().join("\n"),
             "assistant" => record.spoken_text().into_owned(),
-            // What a tool was is enough: what it put out is nobody's word.
+            // The name of a tool is enough: its output is not a statement of anybody.
             "tool" => record.string("name").unwrap_or_default().into_owned(),
             _ => String::new(),
         };
@@ -145,7 +145,7 @@ fn evidence_line(seq: u64, text: &str) -> String {
     format!("{}\n", serde_json::json!({"turn": seq, "said": text}))
 }
 
-/// By what a record is known again: its checksum; one of another program's has none, and is known by its bytes.
+/// Returns a mark by which a record is recognised: its checksum, or the hash of a record that has none.
 pub(super) fn record_mark(entry: &Entry<'_>) -> String {
     let crc = crc_of(entry);
     if crc.is_empty() { blake3::hash(entry.bytes).to_hex().as_str()[..MARK_CHARS].to_owned() } else { crc }
@@ -294,7 +294,7 @@ fn continues(line: &str, next: &str) -> bool {
     let mut last_is_stop = false;
     Words::default().split(line, |term, _| last_is_stop = is_stop(term));
     let small = |line: &str| line.chars().next().is_some_and(char::is_lowercase);
-    // Somebody who begins no sentence with a capital begins this one without it too.
+    // A lower-case line continues the one before, unless the user writes everything in lower case.
     last_is_stop
         || line.ends_with([',', ':', ';', '-', '(', '–'])
         || line.chars().count() >= WRAPPED_CHARS
@@ -332,9 +332,9 @@ const PUT_IN: [(&str, &str); 4] = [
 ];
 /// Longer lines are not a person's sentences.
 const LINE_BYTES_MAX: usize = 4 << 10;
-/// Whoever says more in one turn pasted it.
+/// A turn with more sentences was pasted.
 const SENTENCES_MAX: usize = 200;
-/// Lines that a program broke are as long.
+/// Lines of this length may have been wrapped by a program.
 const WRAPPED_CHARS: usize = 40;
 const FENCE_MIN: usize = 3;
 /// Abbreviations, whose full stop ends no sentence. They are rare, 3 in the 653 turns of users in tests/quality, but

@@ -22,7 +22,7 @@ pub(super) struct StepRun<'a> {
     passage: &'a Passage,
     prompt: &'a str,
     rules: &'a Rules,
-    known: &'a JournalState,
+    journal: &'a JournalState,
     reached: &'a ConsolidationProgress,
     /// The passage was begun before.
     resumed: Option<&'a JournalEntry>,
@@ -47,11 +47,11 @@ impl<'a> StepRun<'a> {
         passage: &'a Passage,
         prompt: &'a str,
         rules: &'a Rules,
-        (known, reached, resumed): (&'a JournalState, &'a ConsolidationProgress, Option<&'a JournalEntry>),
+        (journal, reached, resumed): (&'a JournalState, &'a ConsolidationProgress, Option<&'a JournalEntry>),
     ) -> StepRun<'a> {
         let done = Consolidated { turns: passage.turns, more: passage.more, ..Consolidated::default() };
         let (written, learned, model) = Default::default();
-        StepRun { at, passage, prompt, rules, known, reached, resumed, written, learned, model, done }
+        StepRun { at, passage, prompt, rules, journal, reached, resumed, written, learned, model, done }
     }
 
     pub(super) fn run(
@@ -123,13 +123,13 @@ impl<'a> StepRun<'a> {
         same && source.seqs.is_some() && source.prompt.is_some()
     }
 
-    /// Both phases. The inner error: nobody answered.
+    /// Runs both phases. The inner error is that of the extractor.
     fn ask(
         &mut self,
         consolidator: &Consolidator,
         extractor: &mut dyn Extractor,
     ) -> Result<std::result::Result<(), ExtractorError>> {
-        let given_up = self.resumed.is_some() && self.known.failures >= FAILURES_MAX;
+        let given_up = self.resumed.is_some() && self.journal.failures >= FAILURES_MAX;
         if let Some(daily) = self.daily_before() {
             self.done.daily = Some(learned_of(daily));
         } else {
@@ -157,7 +157,7 @@ impl<'a> StepRun<'a> {
                 Err(why) => self.done.refused.push((why, claim.quote)),
             }
         }
-        // In the order in which it was said: what was said last is what holds.
+        // In the order of the conversation: the last statement counts.
         grounded.sort_by_key(|one| (one.seq, one.nth));
         for one in grounded {
             self.learn(consolidator, one)?;
@@ -165,12 +165,12 @@ impl<'a> StepRun<'a> {
         Ok(Ok(()))
     }
 
-    /// The item that tells of this passage, if all of it was told before, whoever told it.
+    /// Returns an earlier summary of this passage, by any extractor, if summaries cover all of it.
     fn daily_before(&self) -> Option<&Item> {
         let holds = |item: &&Item| {
             let last = item.source.seqs.map_or(0, |(_, last)| last);
             let is_gone = self.reached.gone.iter().any(|(end, _)| *end == last);
-            // Of turns that a crash took and that were written anew, only what was told since.
+            // Turns that a crash took were written anew: only summaries since then are about them.
             let since = self.resumed.is_some_and(|open| open.turns.1 == last && item.at_ms >= open.at_ms);
             item.kind == Kind::Daily && (!is_gone || since)
         };
@@ -215,7 +215,7 @@ impl<'a> StepRun<'a> {
             self.passage.ts.get(..MINUTE_CHARS).filter(|_| clock::parse_ms(&self.passage.ts).is_some());
         let content =
             minute.map(|minute| format!("{} {summary}", minute.replacen('T', " ", 1))).unwrap_or(summary);
-        // From where the user first speaks on: whoever looks for the quote finds it there.
+        // From the first turn of the user on, so that the range contains the quote.
         let mut source = self.source(Some(quote.clone()), Some((first.seq, self.passage.turns.1)));
         source.model = by_model.then(|| self.model.clone());
         let mut learned = LearnedItem { id: None, kind: Kind::Daily, content, quote, seq, replaces: None };
@@ -324,9 +324,9 @@ impl<'a> StepRun<'a> {
     /// Returns true if these words were remembered once: an item that a person forgot, or that was replaced, does not
     /// come back.
     fn was_known(&self, learned: &LearnedItem, nth: u64) -> bool {
-        let still = self.known.looks.iter().filter(|look| !self.reached.is_gone(look));
+        let current = self.journal.entries.iter().filter(|entry| !self.reached.is_gone(entry));
         self.of_the_same_words(learned).next().is_some()
-            || still.into_iter().any(|look| look.learned.contains(&(learned.seq, nth)))
+            || current.into_iter().any(|entry| entry.learned.contains(&(learned.seq, nth)))
     }
 
     fn of_the_same_words(&self, learned: &LearnedItem) -> impl Iterator<Item = &WrittenItem> {

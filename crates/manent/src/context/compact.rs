@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use manent_log::Body;
 use manent_store::clock;
 
-use super::extract::{Line, extract, kept};
+use super::extract::{Line, coverage, extract};
 use super::part::Part;
 use super::records::{Compaction, ContextRecord, ContextTurn, PromptConfig};
 use super::{Context, render};
@@ -48,53 +48,33 @@ impl Limits {
     }
 }
 
-/// The reason for a compaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CompactionReason {
-    /// Too many tokens.
-    Tokens,
-    /// Too many messages.
-    Messages,
-    /// Somebody asked for it.
-    Manual,
-}
-
-impl CompactionReason {
-    /// The word in the record.
-    pub fn word(self) -> &'static str {
-        match self {
-            CompactionReason::Tokens => "tokens",
-            CompactionReason::Messages => "messages",
-            CompactionReason::Manual => "manual",
-        }
+words! {
+    /// The reason for a compaction.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum CompactionReason {
+        /// Too many tokens.
+        Tokens = "tokens",
+        /// Too many messages.
+        Messages = "messages",
+        /// A user or a program asked for it.
+        Manual = "manual",
     }
 }
 
-/// A method of making a context smaller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CompactionMethod {
-    /// Old outputs of tools are only pointed to.
-    Prune,
-    /// A model summed up.
-    Model,
-    /// A model summed up, piece by piece.
-    Chunks,
-    /// The sentences that name the most were quoted.
-    Extract,
-    /// Turns were left out, and the model is told so.
-    Drop,
-}
-
-impl CompactionMethod {
-    /// The word in the record.
-    pub fn word(self) -> &'static str {
-        match self {
-            CompactionMethod::Prune => "prune",
-            CompactionMethod::Model => "model",
-            CompactionMethod::Chunks => "chunks",
-            CompactionMethod::Extract => "extract",
-            CompactionMethod::Drop => "drop",
-        }
+words! {
+    /// A method of making a context smaller.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum CompactionMethod {
+        /// Old outputs of tools are replaced by references to their records.
+        Prune = "prune",
+        /// A model wrote a summary.
+        Model = "model",
+        /// A model wrote a summary, piece by piece.
+        Chunks = "chunks",
+        /// The sentences that name the most were quoted.
+        Extract = "extract",
+        /// Turns were left out, with a note to the model.
+        Drop = "drop",
     }
 }
 
@@ -201,7 +181,7 @@ fn plan_record(
     Ok(Some((body, CompactedContext { seq: 0, reason, way, before, after, kept_from, tried })))
 }
 
-/// A compaction that is thought of.
+/// A compaction that is not written yet.
 pub(super) struct CompactionPlan {
     pub(super) compaction: Compaction,
     pub(super) model: Option<(String, String)>,
@@ -408,12 +388,12 @@ impl CompactionPlanner<'_> {
         lines
     }
 
-    /// A model that names much less of what matters than quoting would is not believed: small ones write something
+    /// Refuses a summary that names much less than quotes of the same length would: small models write about something
     /// else.
     fn check_summary(&self, cut: &Compaction, summary: &str, budget: u64) -> Attempt<()> {
         let lines = self.lines_before(cut);
-        let by_quoting = kept(&lines, &extract(&lines, budget, self.tokens), self.tokens);
-        let by_model = kept(&lines, summary, self.tokens);
+        let by_quoting = coverage(&lines, &extract(&lines, budget, self.tokens), self.tokens);
+        let by_model = coverage(&lines, summary, self.tokens);
         if by_model * 100 >= by_quoting * KEPT_PERCENT {
             return Ok(());
         }
@@ -515,7 +495,7 @@ const EXTRACT_SHARES: [u64; 4] = [100, 94, 80, 50];
 /// The tokens that a summariser's instructions take besides the transcript.
 const PROMPT_TOKENS: u64 = 500;
 const PIECE_TOKENS_MIN: u64 = 256;
-/// Nobody waits for more calls than these.
+/// The most calls of a model for one summary.
 const PIECES_MAX: usize = 16;
 const TOOL_CHARS: usize = 600;
 const TURN_CHARS: usize = 4000;

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 
 use crate::tokens::Tokens;
 
-/// Something that was said.
+/// A turn, or a line of an earlier summary.
 pub(super) struct Line<'a> {
     /// The number of the record; 0 for a line of the earlier summary.
     pub(super) seq: u64,
@@ -21,7 +21,7 @@ pub(super) struct Line<'a> {
 }
 
 /// Scores how much of what matters in the lines a summary names.
-pub(super) fn kept(lines: &[Line<'_>], summary: &str, tokens: Tokens) -> u64 {
+pub(super) fn coverage(lines: &[Line<'_>], summary: &str, tokens: Tokens) -> u64 {
     let sentences = all_sentences(lines, tokens);
     let named = importance(lines, &sentences);
     named.into_iter().filter(|(name, _)| summary.contains(name)).map(|(_, counts)| counts).sum()
@@ -178,7 +178,7 @@ fn name_the_rest<'a>(
     }
 }
 
-/// The sentences of a line, none of them longer than anybody reads; of a summary, its lines as they are.
+/// Splits a line into sentences of bounded length; the lines of a summary stay as they are.
 fn sentences_of<'a>(line: &Line<'a>) -> Vec<&'a str> {
     let max = if line.role == "user" { USER_BYTES_MAX } else { SENTENCE_BYTES_MAX };
     let mut sentences = Vec::new();

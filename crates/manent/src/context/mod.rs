@@ -122,12 +122,12 @@ impl Store {
     }
 }
 
-/// Sums a conversation up in its own words, within a budget of tokens. `told` has the number, role and text of each
+/// Sums a conversation up in its own words, within a budget of tokens. `turns` has the number, role and text of each
 /// turn.
 #[cfg(feature = "search")]
-pub(crate) fn extracted(told: &[(u64, &str, &str)], budget: u64) -> String {
+pub(crate) fn extracted(turns: &[(u64, &str, &str)], budget: u64) -> String {
     let lines: Vec<extract::Line<'_>> =
-        told.iter().map(|(seq, role, text)| extract::Line { seq: *seq, role, text }).collect();
+        turns.iter().map(|(seq, role, text)| extract::Line { seq: *seq, role, text }).collect();
     extract::extract(&lines, budget, Tokens::new(Counting::Estimate))
 }
 

@@ -35,7 +35,7 @@ pub(super) struct Part {
     pub(super) is_torn: bool,
     /// A `context` record before the part, by its number; `None` if the record of that number is no such record.
     earlier: Option<(u64, Option<PromptConfigRecord>)>,
-    /// Texts of records before the part, to which settings refer, by the record and its member; `None` if it is not
+    /// Texts of records before the part, to which `context` records refer, by record and member; `None` if it is not
     /// there.
     texts: HashMap<(u64, &'static str), Option<String>>,
 }
@@ -160,13 +160,13 @@ impl Part {
         self.records.iter().find(|record| record.seq() == Some(seq))
     }
 
-    /// Lists the settings that are known, in order.
+    /// Lists the `context` records that were read, in order.
     fn prompt_configs(&self) -> impl Iterator<Item = &PromptConfigRecord> {
         let earlier = self.earlier.iter().filter_map(|(_, config)| config.as_ref());
         earlier.chain(self.records.iter().filter_map(ContextRecord::prompt_config))
     }
 
-    /// Keeps the setting of this number, and the texts that the last setting refers to, before the part is cut.
+    /// Keeps the `context` record of this number, and the texts that the last one refers to, before the part is cut.
     fn remember_prompt_configs(&mut self, context_seq: Option<u64>) {
         let references: Vec<(u64, &'static str)> =
             self.prompt_configs().last().map(PromptConfigRecord::references).into_iter().flatten().collect();
@@ -182,7 +182,7 @@ impl Part {
         }
     }
 
-    /// Returns a text to which a setting refers, or `None` if it is not there or was not looked up.
+    /// Returns a text to which a `context` record refers, or `None` if it is not there or was not looked up.
     fn text(&self, seq: u64, what: &'static str) -> Option<&str> {
         match self.prompt_configs().find(|config| config.seq == seq) {
             Some(config) => config.text(what),
@@ -190,7 +190,7 @@ impl Part {
         }
     }
 
-    /// Returns whether a text to which a setting refers needs no looking up, whether it is there or not.
+    /// Returns whether a text to which a `context` record refers was looked up, whether it is there or not.
     fn has_looked_up(&self, seq: u64, what: &'static str) -> bool {
         self.prompt_configs().any(|config| config.seq == seq) || self.texts.contains_key(&(seq, what))
     }
@@ -198,7 +198,7 @@ impl Part {
     /// Returns the last `context` record that counts, or `None` if there is none.
     pub(super) fn last_prompt_config(&self) -> Option<&PromptConfigRecord> {
         let last = self.records.iter().rev().find_map(ContextRecord::prompt_config);
-        // What was noted before the part begins may still hold.
+        // A record before the part may still be in force.
         last.or_else(|| {
             let seq = self.compaction.as_ref()?.context_seq?;
             self.earlier.as_ref().filter(|(of, _)| *of == seq)?.1.as_ref()

@@ -39,7 +39,7 @@ pub struct PassageReader {
     config_record: Option<PromptConfigRecord>,
     /// The last record that shapes a context.
     shaped: u64,
-    /// The texts of the setting whose record has this number.
+    /// The number of the `context` record in force, its contents, and whether all of its texts were found.
     config: Option<(u64, PromptConfig, bool)>,
     bytes_max: usize,
 }
@@ -75,7 +75,7 @@ pub enum PassageError {
     Missing,
     /// Something in the passage cannot be read.
     Damaged,
-    /// The passage is longer than the follower was opened for.
+    /// The passage is longer than the reader was opened for.
     TooLong,
     /// The session cannot be read.
     Failed(Error),
@@ -241,7 +241,7 @@ impl PassageReader {
         }
     }
 
-    /// Fetches the texts of the setting that holds now, if that was not done.
+    /// Fetches the texts of the `context` record in force, if that was not done.
     fn resolve(&mut self) -> Result<()> {
         let Some(record) = &self.config_record else {
             self.config = None;

@@ -71,7 +71,7 @@ impl ContextRecord {
         let numbers = |name: &str| record.parse::<Vec<u64>>(name).unwrap_or_default();
         Some(match record.kind().as_deref() {
             Some("compaction") => {
-                // One that keeps nothing was made by hand, or by nobody.
+                // One that keeps no turn is not valid.
                 let kept_from = number("kept_from").filter(|from| *from <= seq)?;
                 let mut pinned = numbers("pinned");
                 pinned.retain(|pinned| *pinned < kept_from);
@@ -124,7 +124,7 @@ impl ContextRecord {
     }
 }
 
-/// Nearly every role is one of four, which are not kept once more for every turn.
+/// Borrows one of the four usual roles, so that not every turn has a copy.
 fn shared(role: Cow<'_, str>) -> Cow<'static, str> {
     match ROLES.into_iter().find(|shared| *shared == role) {
         Some(shared) => Cow::Borrowed(shared),
@@ -174,7 +174,7 @@ pub struct PromptConfig {
     pub protocol: Option<String>,
 }
 
-/// A text of a setting is not where its record says.
+/// A text of a `context` record is not where the record says.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("record {seq} has no {what} as record {by} says; what the model saw there cannot be shown")]
 pub struct PromptConfigError {
@@ -186,7 +186,7 @@ pub struct PromptConfigError {
     pub by: u64,
 }
 
-/// A setting as a record has it.
+/// The contents of a `context` record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct PromptConfigRecord {
     pub(super) seq: u64,
@@ -332,7 +332,7 @@ impl PromptConfigRecord {
 }
 
 impl Session {
-    /// Notes what will be sent besides the turns, if that is not what the last note says. Returns `None` if it is.
+    /// Records what will be sent besides the turns, if the last `context` record differs; otherwise returns `None`.
     /// Called before each question to a model, with what was chosen from the memory just then, so that what is
     /// forgotten is not sent.
     pub fn set_context(&mut self, config: &PromptConfig) -> Result<Option<Receipt>> {
@@ -359,7 +359,7 @@ const ROLES: [&str; 4] = ["user", "assistant", "tool", "system"];
 const TEXTS: [&str; 3] = ["system", "tools", "memory_text"];
 /// Enough that no two texts share one.
 const HASH_CHARS: usize = 32;
-/// More turns are not kept for ever: each is looked up on its own.
+/// The most turns that a compaction pins: each is read on its own.
 const PINNED_MAX: usize = 64;
-/// A shorter text is written again sooner than pointed to.
+/// A text up to this length is repeated rather than referred to.
 const SHORT_BYTES: usize = 80;

@@ -82,25 +82,25 @@ pub fn normalized_role(role: &str) -> &str {
 
 /// `held` is used up: what was said is in the messages then.
 pub(super) fn render(
-    held: Vec<ContextRecord>,
+    records: Vec<ContextRecord>,
     compaction: Option<&Compaction>,
-    setting: Option<&PromptConfig>,
+    config: Option<&PromptConfig>,
     tokens: Tokens,
 ) -> Context {
-    let messages = Vec::with_capacity(held.len());
+    let messages = Vec::with_capacity(records.len());
     let mut machine = Machine { messages, tokens, compaction, ..Machine::default() };
-    if let Some(setting) = setting {
-        machine.put_text("system", setting.system.as_deref(), Origin::System);
+    if let Some(config) = config {
+        machine.put_text("system", config.system.as_deref(), Origin::System);
         // After the system text and apart from it: what was remembered is data.
-        machine.put_text("user", setting.memory.as_deref(), Origin::Memory);
+        machine.put_text("user", config.memory.as_deref(), Origin::Memory);
     }
     if let Some(compaction) = compaction.filter(|compaction| !compaction.summary.is_empty()) {
         let text = format!("{SUMMARY}{}", compaction.summary);
         machine.put_text("user", Some(&text), Origin::Summary(compaction.seq));
     }
-    for held in held {
-        match held {
-            ContextRecord::Turn(said) => machine.take(said),
+    for records in records {
+        match records {
+            ContextRecord::Turn(turn) => machine.take(turn),
             ContextRecord::Gap(damage) => {
                 machine.gaps += 1;
                 let lines = damage.lines.max(1);
@@ -112,7 +112,7 @@ pub(super) fn render(
             _ => {}
         }
     }
-    machine.finish(setting)
+    machine.finish(config)
 }
 
 /// The state of the machine: what it expects next.
@@ -138,43 +138,43 @@ struct Machine<'a> {
 }
 
 impl Machine<'_> {
-    fn take(&mut self, said: ContextTurn) {
-        self.first_seq.get_or_insert(said.seq);
-        match normalized_role(&said.role) {
-            "tool" => self.take_result(said),
+    fn take(&mut self, turn: ContextTurn) {
+        self.first_seq.get_or_insert(turn.seq);
+        match normalized_role(&turn.role) {
+            "tool" => self.take_result(turn),
             "assistant" => {
                 self.interrupt();
                 self.state = State::Answered;
-                let calls = said.calls.map(|(json, ids)| {
-                    self.state = State::Calling(said.seq, ids);
+                let calls = turn.calls.map(|(json, ids)| {
+                    self.state = State::Calling(turn.seq, ids);
                     json
                 });
                 self.put(Message {
                     tool_calls: calls,
-                    ..message("assistant", said.content, Origin::Turn(said.seq))
+                    ..message("assistant", turn.content, Origin::Turn(turn.seq))
                 });
             }
             "system" => {
                 self.interrupt();
-                self.put(message("system", said.content, Origin::Turn(said.seq)));
+                self.put(message("system", turn.content, Origin::Turn(turn.seq)));
             }
-            // Whoever speaks and is not known speaks to the model.
+            // An unknown role counts as the user.
             _ => {
                 self.interrupt();
                 if let State::Asked(seq) = self.state {
                     self.put(message("assistant", UNANSWERED, Origin::Unanswered(seq)));
                 }
-                self.state = State::Asked(said.seq);
-                self.put(message("user", said.content, Origin::Turn(said.seq)));
+                self.state = State::Asked(turn.seq);
+                self.put(message("user", turn.content, Origin::Turn(turn.seq)));
             }
         }
     }
 
-    fn take_result(&mut self, said: ContextTurn) {
+    fn take_result(&mut self, turn: ContextTurn) {
         let awaited = match &mut self.state {
             State::Calling(_, waiting) => {
                 // Without an id, results come in the order of their calls.
-                let at = match &said.answers {
+                let at = match &turn.answers {
                     Some(id) => waiting.iter().position(|call| call == id),
                     None => (!waiting.is_empty()).then_some(0),
                 };
@@ -183,19 +183,19 @@ impl Machine<'_> {
             _ => None,
         };
         let Some(call) = awaited else {
-            let name = said.name.as_deref().unwrap_or("a tool");
-            let text = format!("[result of {name}, whose call is not shown]\n{}", said.content);
+            let name = turn.name.as_deref().unwrap_or("a tool");
+            let text = format!("[result of {name}, whose call is not shown]\n{}", turn.content);
             self.interrupt();
-            self.put(message("user", text, Origin::Stray(said.seq)));
+            self.put(message("user", text, Origin::Stray(turn.seq)));
             return;
         };
-        let is_pruned = self.compaction.is_some_and(|compaction| compaction.pruned.contains(&said.seq));
+        let is_pruned = self.compaction.is_some_and(|compaction| compaction.pruned.contains(&turn.seq));
         let (text, origin) = if is_pruned {
-            (pruned(&said), Origin::Pruned(said.seq))
+            (pruned(&turn), Origin::Pruned(turn.seq))
         } else {
-            (said.content, Origin::Turn(said.seq))
+            (turn.content, Origin::Turn(turn.seq))
         };
-        self.put(Message { tool_call_id: Some(call), name: said.name, ..message("tool", text, origin) });
+        self.put(Message { tool_call_id: Some(call), name: turn.name, ..message("tool", text, origin) });
         if matches!(&self.state, State::Calling(_, waiting) if waiting.is_empty()) {
             self.state = State::Answered;
         }
@@ -224,9 +224,9 @@ impl Machine<'_> {
         self.messages.push(message);
     }
 
-    fn finish(mut self, setting: Option<&PromptConfig>) -> Context {
+    fn finish(mut self, config: Option<&PromptConfig>) -> Context {
         self.interrupt();
-        let tools = setting.and_then(|setting| setting.tools.clone());
+        let tools = config.and_then(|config| config.tools.clone());
         let tools_tokens = tools.as_deref().map_or(0, |tools| self.tokens.count(tools));
         Context {
             tokens: self.messages.iter().map(|message| message.tokens).sum::<u64>() + tools_tokens,
@@ -234,8 +234,8 @@ impl Machine<'_> {
             messages: self.messages,
             tools,
             tools_tokens,
-            model: setting.and_then(|setting| setting.model.clone()),
-            protocol: setting.and_then(|setting| setting.protocol.clone()),
+            model: config.and_then(|config| config.model.clone()),
+            protocol: config.and_then(|config| config.protocol.clone()),
             first_seq: self.first_seq,
             last_seq: 0,
             compaction: self.compaction.map(|compaction| compaction.seq),
@@ -249,11 +249,11 @@ fn message(role: &str, content: impl Into<String>, origin: Origin) -> Message {
 }
 
 /// Returns the text that stands for a pruned result.
-fn pruned(said: &ContextTurn) -> String {
+fn pruned(turn: &ContextTurn) -> String {
     format!(
         "[{} bytes of output left out here; they are record {} of this session]",
-        said.content.len(),
-        said.seq
+        turn.content.len(),
+        turn.seq
     )
 }
 

@@ -101,7 +101,7 @@ impl ActiveItems {
     pub(crate) fn take(&mut self, entry: &Entry<'_>) {
         let effect = LineEffect::of(entry);
         self.last_ms = effect.at_ms.unwrap_or(self.last_ms);
-        // A number that nobody could have counted to must not use up all that are left.
+        // An id beyond the valid range must not use up those that are left.
         if let Some(id) = effect.id.filter(|id| *id <= ID_MAX && *id > self.highest_id) {
             (self.highest_id, self.lost_ids) = (id, 0);
         }
@@ -150,7 +150,7 @@ impl ActiveItems {
         }
         self.newest_first.take();
         self.slots.push(slot);
-        // Another program may have named it before it came.
+        // Another program may have written the replacement before the item.
         let hidden = self.hidden.contains_key(&slot.id);
         *(if hidden { &mut self.counts.replaced } else { &mut self.counts.active }) += 1;
         if let Some(replaced) = replaced {
@@ -164,7 +164,7 @@ impl ActiveItems {
     }
 
     fn forget(&mut self, target: u64) {
-        // What is forgotten is not looked at again, however often it is to be forgotten.
+        // Forgotten items are not found again, so that forgetting them twice does nothing.
         let numbers = self.live_with(target).into_owned();
         self.by_id.as_mut().and_then(|by_id| by_id.remove(&target));
         self.counts.double_ids -= usize::from(numbers.len() > 1);
@@ -327,7 +327,7 @@ impl MemoryCache {
     pub(super) fn read(streams: &dyn Streams, id: &StreamId) -> Result<Option<MemoryCache>> {
         loop {
             let Some(mut reader) = if_found(streams.open(Target::Id(id)))? else { return Ok(None) };
-            // Items are read through a handle of their own, for as long as somebody has this state of the stream.
+            // Items have a reader of their own, which lives as long as this state of the stream is used.
             let Some(items) = if_found(streams.open(Target::Id(id)))? else { continue };
             if items.identity() != reader.identity() {
                 continue;

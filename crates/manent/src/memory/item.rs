@@ -11,32 +11,24 @@ use crate::meta::{add_json, add_texts};
 use crate::turn::Record;
 use manent_store::clock;
 
-/// The kind of an item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
-    /// Something that is so.
-    Fact,
-    /// A preference.
-    Pref,
-    /// Something in progress: a project, a plan, a task.
-    Context,
-    /// A summary of a part of a day.
-    Daily,
+words! {
+    /// The kind of an item.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Kind {
+        /// A statement that is true.
+        Fact = "fact",
+        /// A preference.
+        Pref = "pref",
+        /// Something in progress: a project, a plan, a task.
+        Context = "context",
+        /// A summary of a part of a day.
+        Daily = "daily",
+    }
 }
 
 impl Kind {
     /// All kinds.
     pub const ALL: [Kind; 4] = [Kind::Fact, Kind::Pref, Kind::Context, Kind::Daily];
-
-    /// The word that stands in the file.
-    pub fn word(self) -> &'static str {
-        match self {
-            Kind::Fact => "fact",
-            Kind::Pref => "pref",
-            Kind::Context => "context",
-            Kind::Daily => "daily",
-        }
-    }
 
     pub(crate) fn of_word(word: &str) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| kind.word() == word)
@@ -123,7 +115,7 @@ impl Source {
         Source { who, session: None, session_id: None, seqs: None, quote: None, model: None, prompt: None }
     }
 
-    /// Reads what a file says, whoever wrote it; what is of another shape than ours is passed over.
+    /// Reads the source of an item, also of other programs; members of another shape are ignored.
     fn of_json(json: Option<&str>) -> Source {
         let value: Value = json.and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default();
         if let Value::String(word) = &value {
@@ -334,7 +326,7 @@ pub enum ItemError {
         "the tag {0:?} is no label: one to {TAG_CHARS_MAX} characters, none of them a line break or the like"
     )]
     Tag(String),
-    /// Nobody we know.
+    /// The word names no kind of source.
     #[error("{0:?} is nobody to remember things for; there are user, model and import")]
     SourceKind(String),
     /// The words are not in the passage.

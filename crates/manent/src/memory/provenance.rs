@@ -26,7 +26,7 @@ pub enum Provenance {
         /// The role that said it.
         role: String,
     },
-    /// Nobody quotes anything.
+    /// The source has no quote.
     NoQuote,
     /// The quote is not in the passage.
     NotThere,
@@ -210,7 +210,7 @@ fn contains_quote(text: &str, quote: &str) -> bool {
     text.contains(quote) || plain(text).contains(&plain(quote))
 }
 
-/// The turns of a session from one number to another, as many as anybody wants to read.
+/// Gives the turns of a session from one record to another, at most [`PASSAGE_MAX`].
 fn each_turn(
     store: &Store,
     at: &StreamId,
@@ -235,5 +235,5 @@ fn each_turn(
 
 /// The number of records shown before and after a passage.
 const RECORDS_AROUND: u64 = 2;
-/// The most turns that are read of a passage. Nobody rests one fact on more.
+/// The most turns that are read of a passage.
 const PASSAGE_MAX: u32 = 1000;

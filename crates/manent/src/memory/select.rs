@@ -68,7 +68,7 @@ impl SelectionBuilder {
         if !self.offered.insert(item.id) {
             return;
         }
-        // The same thing said nine times teaches a model to pass over all of it.
+        // A repeated text is given once: repetitions make a model ignore the block.
         if !self.texts.insert(normalized(&item.content)) {
             return;
         }

@@ -30,7 +30,7 @@ use crate::turn::Record;
 #[derive(Debug)]
 pub struct MemoryWriter<'a> {
     core: &'a MemoryCore,
-    /// `None` once it was let go.
+    /// `None` once it was released.
     writer: Option<Box<dyn StreamWriter>>,
     /// The id that comes next, or `UNKNOWN`.
     next_id: u64,
@@ -142,7 +142,7 @@ impl<'a> MemoryWriter<'a> {
         let active = self.core.active()?;
         expect_there(&active, &wanted)?;
         let mut active_again: Vec<u64> = wanted.iter().flat_map(|id| active.replaced_by(*id)).collect();
-        // Whoever keeps the old state of the file makes the new one a copy of all of it.
+        // While the old state is in use, the new one would be a copy of all of it.
         drop(active);
         self.append(wanted.len(), Durability::Sync, |id, nth| tombstone(id, wanted[nth]))?;
         let now = self.core.active()?;
@@ -166,7 +166,7 @@ impl<'a> MemoryWriter<'a> {
         let dropped = active.counts.forgotten as u64;
         if dropped == 0 || writer.is_new() {
             drop(writer);
-            // Whoever compacted it may have died before the index was told.
+            // An earlier compaction may have died before it cleared the index.
             core.index.forget()?;
             return Ok(MemoryCompaction {
                 dropped_ever: dropped_before,
@@ -247,7 +247,7 @@ impl<'a> MemoryWriter<'a> {
             let options =
                 AppendOptions { expect: Expect::Seq(writer.next_seq()), ..AppendOptions::new(durability) };
             match writer.append(&bodies, &options) {
-                // Another program wrote without asking, and may have taken the id.
+                // Another program wrote without the lease, and may have taken the id.
                 Err(e) if e.is_conflict() => self.next_id = UNKNOWN,
                 receipts => {
                     let seq = receipts?.first().map_or(0, |receipt| receipt.seq);
@@ -341,7 +341,7 @@ pub(super) fn header_number(header: &Entry<'_>, name: &str) -> Option<u64> {
     members.iter().rfind(|(n, _)| n == name).and_then(|(_, json)| json.parse().ok())
 }
 
-/// A writer elsewhere is told of in the words of the memory.
+/// Turns a lease that is held elsewhere into [`Error::MemoryHeld`].
 fn memory_held(error: manent_store::Error) -> Error {
     match error.log() {
         Some(manent_log::Error::Held { pid, .. }) => Error::MemoryHeld { pid: *pid },
