@@ -181,19 +181,19 @@ impl Lines {
     /// Reads more behind `unread`. The bytes land on a 64-byte boundary: with the destination where an allocator
     /// puts it by default, the kernel's copy is several times slower on some processors.
     fn fill(&mut self, file: &dyn DiskFile) -> io::Result<usize> {
-        let kept = self.unread.len();
+        let unread_len = self.unread.len();
         let room_at = |place: usize, capacity: usize| capacity.saturating_sub(place) >= READ_BYTES_MIN;
         if !(self.unread.end.is_multiple_of(ALIGN) && room_at(self.unread.end, self.buffer.capacity())) {
-            let place = kept.next_multiple_of(ALIGN);
+            let place = unread_len.next_multiple_of(ALIGN);
             if !room_at(place, self.buffer.capacity()) {
                 self.buffer.grow((self.buffer.capacity() * 2).min(BUFFER_BYTES_MAX));
             }
-            self.buffer.as_mut_slice().copy_within(self.unread.clone(), place - kept);
-            self.scanned = self.scanned - self.unread.start + (place - kept);
-            self.unread = place - kept..place;
+            self.buffer.as_mut_slice().copy_within(self.unread.clone(), place - unread_len);
+            self.scanned = self.scanned - self.unread.start + (place - unread_len);
+            self.unread = place - unread_len..place;
         }
         let at = self.unread.end;
-        let n = read_once(file, &mut self.buffer.as_mut_slice()[at..], self.offset + kept as u64)?;
+        let n = read_once(file, &mut self.buffer.as_mut_slice()[at..], self.offset + unread_len as u64)?;
         self.unread.end += n;
         Ok(n)
     }

@@ -427,9 +427,9 @@ impl Reader {
         self.next_seq = Some(seq + 1);
         let length = piece.end - piece.offset;
         match &mut self.pending {
-            Some(held) => {
-                held.length = piece.end - held.offset;
-                held.lines += 1;
+            Some(pending) => {
+                pending.length = piece.end - pending.offset;
+                pending.lines += 1;
             }
             None => self.pending = Some(Damage { offset: piece.offset, length, reason, lines: 1, seq }),
         }

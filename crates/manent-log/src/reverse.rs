@@ -90,8 +90,8 @@ impl<'f> ReverseReader<'f> {
 
     fn hold(&mut self, piece: &Piece, reason: DamageReason) {
         self.next_seq = self.next_seq.saturating_sub(1);
-        let end = self.pending.map_or(piece.end, |held| held.offset + held.length);
-        let lines = self.pending.map_or(0, |held| held.lines) + 1;
+        let end = self.pending.map_or(piece.end, |pending| pending.offset + pending.length);
+        let lines = self.pending.map_or(0, |pending| pending.lines) + 1;
         let (offset, seq) = (piece.offset, self.next_seq);
         self.pending = Some(Damage { offset, length: end - offset, reason, lines, seq });
     }

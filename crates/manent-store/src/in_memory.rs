@@ -162,7 +162,7 @@ impl MemoryStore {
         let mut streams = lock(&self.streams);
         let not_found = || Error::not_found(at, NAME);
         let all = streams.get_mut(&(at.space, at.key.clone())).ok_or_else(not_found)?;
-        let index = all.iter().position(|kept| kept.is_at(at)).ok_or_else(not_found)?;
+        let index = all.iter().position(|stored| stored.is_at(at)).ok_or_else(not_found)?;
         Ok(act(all, index))
     }
 
@@ -170,8 +170,8 @@ impl MemoryStore {
         self.with(at, |all, index| all[index].clone())
     }
 
-    fn put(&self, space: Space, key: &SessionKey, kept: StoredStream) {
-        lock(&self.streams).entry((space, key.clone())).or_default().push(kept);
+    fn put(&self, space: Space, key: &SessionKey, stored: StoredStream) {
+        lock(&self.streams).entry((space, key.clone())).or_default().push(stored);
     }
 
     /// Returns every stream of a space.
@@ -179,7 +179,7 @@ impl MemoryStore {
         let streams = lock(&self.streams);
         let of_space = streams.iter().filter(|((of, _), _)| *of == space);
         of_space
-            .flat_map(|((_, key), all)| all.iter().map(|kept| (kept.stat(space, key), kept.clone())))
+            .flat_map(|((_, key), all)| all.iter().map(|stored| (stored.stat(space, key), stored.clone())))
             .collect()
     }
 
@@ -232,8 +232,8 @@ impl Streams for InMemory {
             Target::Name { space, place, name } => {
                 let mut all = self.shared.stats(space).into_iter();
                 let found = all.find(|(stat, _)| stat.id.place == place && stat.name == name);
-                let (stat, kept) = found.ok_or_else(|| Error::no_name(space, place, name, NAME))?;
-                (stat.id, kept.stream)
+                let (stat, stored) = found.ok_or_else(|| Error::no_name(space, place, name, NAME))?;
+                (stat.id, stored.stream)
             }
         };
         Ok(Box::new(RowReader::new(MemoryRows { shared: self.shared.clone(), id, stream })?))
@@ -368,7 +368,7 @@ impl Rows for MemoryRows {
     }
 
     fn is_current(&self) -> Result<bool> {
-        Ok(self.shared.find(&self.id).is_ok_and(|kept| Arc::ptr_eq(&kept.stream, &self.stream)))
+        Ok(self.shared.find(&self.id).is_ok_and(|stored| Arc::ptr_eq(&stored.stream, &self.stream)))
     }
 
     fn number(&self) -> u64 {
@@ -402,7 +402,7 @@ impl MemoryWriter {
         at.check_key()?;
         let lease = shared.hold(at, wait)?;
         let (stream, is_new) = match (shared.find(at), missing) {
-            (Ok(kept), _) => (kept.stream, false),
+            (Ok(stored), _) => (stored.stream, false),
             (Err(_), IfMissing::Create(new)) if at.place == Place::Live && at.id.is_empty() => {
                 let StreamHeader { id, body } = new();
                 (Arc::new(MemoryStream::new(id.into(), vec![StoredLine::record(at, 0, &body)?])), true)
@@ -451,11 +451,11 @@ impl StreamWriter for MemoryWriter {
         let bytes = whole.state().bytes;
         // Another stream in its place: whoever reads the old one goes on reading that, and hears of it.
         self.shared.with(&self.at, |all, index| {
-            let kept = &mut all[index];
-            if kept.place == Place::Live {
-                kept.id = whole.id.clone();
+            let stored = &mut all[index];
+            if stored.place == Place::Live {
+                stored.id = whole.id.clone();
             }
-            kept.stream = whole;
+            stored.stream = whole;
         })?;
         Ok(Replaced { bytes, set_aside: None })
     }

@@ -17,11 +17,11 @@ impl Index {
     /// Returns the row of a stream as it was last written down or read, without looking whether it still holds.
     pub(crate) fn noted(&self, at: &StreamId) -> Option<Row> {
         let is_it = |row: &Row| {
-            let known = if at.id.is_empty() { row.place() == at.place } else { row.id == at.id };
-            known && row.key == at.key.as_str()
+            let is_meant = if at.id.is_empty() { row.place() == at.place } else { row.id == at.id };
+            is_meant && row.key == at.key.as_str()
         };
-        let in_memory = self.known_now(|known| {
-            let mut rows = known.rows.iter().filter_map(|row| row.row().ok());
+        let in_memory = self.known_now(|loaded| {
+            let mut rows = loaded.rows.iter().filter_map(|row| row.row().ok());
             rows.find(|row| is_it(row)).map(Arc::unwrap_or_clone)
         });
         match in_memory {
@@ -33,10 +33,10 @@ impl Index {
     /// Returns the rows of a key, and what is gone of it, as they were last written down or read.
     pub(crate) fn noted_of(&self, key: &SessionKey) -> (Vec<Row>, Vec<LostSession>) {
         let of_key = |gone: &[LostSession]| gone.iter().filter(|gone| gone.is_of(key)).cloned().collect();
-        let in_memory = self.known_now(|known| {
-            let rows = known.rows.iter().filter_map(|row| row.row().ok());
+        let in_memory = self.known_now(|loaded| {
+            let rows = loaded.rows.iter().filter_map(|row| row.row().ok());
             let rows = rows.filter(|row| row.key == key.as_str()).map(Arc::unwrap_or_clone);
-            (rows.collect(), of_key(&known.gone))
+            (rows.collect(), of_key(&loaded.gone))
         });
         let on_disk = |by_key: &ByKey| (by_key.rows(key.as_str()).collect(), of_key(&by_key.gone));
         in_memory.or_else(|| self.by_key(on_disk)).unwrap_or_default()
@@ -48,7 +48,7 @@ impl Index {
         if self.is_reading() {
             return None;
         }
-        lock(&self.state).known.as_ref().map(ask)
+        lock(&self.state).loaded.as_ref().map(ask)
     }
 
     /// Asks the catalogue on the disk; `None` if there is none that can be read.
@@ -68,12 +68,12 @@ impl Index {
         }
         self.refresh(Save::Sometimes, &mut |_, _| {})?;
         let mut state = lock(&self.state);
-        let known = state.known.get_or_insert_default();
-        for slot in known.rows.iter_mut().filter(|row| row.place() == at.place) {
+        let loaded = state.loaded.get_or_insert_default();
+        for slot in loaded.rows.iter_mut().filter(|row| row.place() == at.place) {
             let Ok(row) = slot.row() else { continue };
             if row.once_seq > 0 && row.key == at.key.as_str() && (at.id.is_empty() || row.id == at.id) {
                 *slot = Row { once_bytes: 0, once_seq: 0, ..Arc::unwrap_or_clone(row) }.into();
-                known.unsaved_rows += 1;
+                loaded.unsaved_rows += 1;
             }
         }
         state.snapshot = None;

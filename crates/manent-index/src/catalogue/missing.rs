@@ -169,14 +169,14 @@ pub(crate) fn known_by_id(
 /// Puts rows that were read in the place of those that were known, and remembers the sessions in whose files others
 /// were found. Until a session was read again, what was known of it stays: its turns are in the segments.
 pub(crate) fn replace_rows(
-    known: &mut LoadedIndex,
+    loaded: &mut LoadedIndex,
     batch: &[ChangedStream],
     rows: Vec<RowRef>,
     found: &mut PresentSessions,
 ) -> IndexResult<()> {
     let olds = || batch.iter().filter_map(|changed| changed.old.as_ref());
     let done_with: HashSet<u64> = olds().map(|old| old.number).collect();
-    known.rows.retain(|row| !done_with.contains(&row.number()));
+    loaded.rows.retain(|row| !done_with.contains(&row.number()));
     if !done_with.is_empty() {
         let (mut present, mut others) = (PresentSessions::default(), HashSet::new());
         for row in &rows {
@@ -191,43 +191,43 @@ pub(crate) fn replace_rows(
             let by_other = others.contains(&(gone.row.place, gone.row.name.clone()));
             Some(LostSession { replaced: !by_other, ..gone })
         });
-        known.gone.extend(replaced.filter(|gone| !present.holds(gone)));
+        loaded.gone.extend(replaced.filter(|gone| !present.holds(gone)));
     }
     found.note_rows(&rows)?;
-    known.rows.extend(rows);
+    loaded.rows.extend(rows);
     Ok(())
 }
 
 /// Takes out the rows of sessions that are not where they were, and remembers these.
-pub(crate) fn drop_gone(known: &mut LoadedIndex, gone: &[Arc<Row>]) {
+pub(crate) fn drop_gone(loaded: &mut LoadedIndex, gone: &[Arc<Row>]) {
     let names: HashSet<(Place, &str)> = gone.iter().map(|row| (row.place(), row.name.as_str())).collect();
-    known.rows.retain(|row| row.name().is_ok_and(|name| !names.contains(&(row.place(), name))));
-    known.gone.extend(gone.iter().filter_map(|row| LostSession::of(row)));
-    known.unsaved_rows += gone.len();
+    loaded.rows.retain(|row| row.name().is_ok_and(|name| !names.contains(&(row.place(), name))));
+    loaded.gone.extend(gone.iter().filter_map(|row| LostSession::of(row)));
+    loaded.unsaved_rows += gone.len();
 }
 
 impl Index {
     /// Decides which of the sessions that went are lost, when everything was looked at. `found`: what was read in this
     /// refresh.
-    pub(crate) fn settle_gone(&self, known: &mut LoadedIndex, found: &PresentSessions) -> IndexResult<()> {
+    pub(crate) fn settle_gone(&self, loaded: &mut LoadedIndex, found: &PresentSessions) -> IndexResult<()> {
         if self.corpus.losses() == LossPolicy::Ignored {
-            known.gone.clear();
+            loaded.gone.clear();
         }
-        if known.gone.is_empty() {
+        if loaded.gone.is_empty() {
             return Ok(());
         }
-        let before = known.gone.clone();
+        let before = loaded.gone.clone();
         // One that was restored and purged, while nobody looked, is no longer a loss.
-        self.drop_purges(&mut known.gone);
-        known.gone.retain(|gone| !found.holds(gone));
-        if known.gone.iter().any(|gone| !gone.sure) {
+        self.drop_purges(&mut loaded.gone);
+        loaded.gone.retain(|gone| !found.holds(gone));
+        if loaded.gone.iter().any(|gone| !gone.sure) {
             let mut present = PresentSessions::default();
-            present.note_rows(&known.rows)?;
-            known.gone.retain(|gone| gone.sure || !(present.holds(gone) || gone.lies_there(&*self.corpus)));
-            known.gone.iter_mut().for_each(|gone| gone.sure = true);
-            drop_repeated(&mut known.gone);
+            present.note_rows(&loaded.rows)?;
+            loaded.gone.retain(|gone| gone.sure || !(present.holds(gone) || gone.lies_there(&*self.corpus)));
+            loaded.gone.iter_mut().for_each(|gone| gone.sure = true);
+            drop_repeated(&mut loaded.gone);
         }
-        known.unsaved_rows += usize::from(known.gone != before);
+        loaded.unsaved_rows += usize::from(loaded.gone != before);
         Ok(())
     }
 
@@ -254,18 +254,18 @@ impl Index {
         let state = lock(&self.state);
         let mut lost = Vec::new();
         for _ in 0..TRIES {
-            let loaded;
+            let from_disk;
             let edition = self.dir.as_ref().and_then(IndexDir::edition);
-            let known = match (&state.known, self.dir.as_ref()) {
-                (Some(known), _) if edition.is_none() || known.edition == edition => known,
+            let loaded = match (&state.loaded, self.dir.as_ref()) {
+                (Some(loaded), _) if edition.is_none() || loaded.edition == edition => loaded,
                 (_, Some(dir)) => {
-                    loaded = LoadedIndex::load(dir)?;
-                    &loaded
+                    from_disk = LoadedIndex::load(dir)?;
+                    &from_disk
                 }
                 (_, None) => return Ok(Vec::new()),
             };
             let settled;
-            (lost, settled) = self.lost_of(known)?;
+            (lost, settled) = self.lost_of(loaded)?;
             // Somebody who purges may have finished between our looks.
             if settled && self.dir.as_ref().and_then(IndexDir::edition) == edition {
                 break;
@@ -275,11 +275,11 @@ impl Index {
     }
 
     /// Returns the lost sessions of an index, and false if sessions moved meanwhile.
-    fn lost_of(&self, known: &LoadedIndex) -> RefreshResult<(Vec<LostSession>, bool)> {
-        let (changed, went) = survey(known, &*self.corpus, self.dir.as_ref(), false)?.differences;
+    fn lost_of(&self, loaded: &LoadedIndex) -> RefreshResult<(Vec<LostSession>, bool)> {
+        let (changed, went) = survey(loaded, &*self.corpus, self.dir.as_ref(), false)?.differences;
         let olds = changed.iter().filter_map(|changed| changed.old.as_ref());
         let stale: HashSet<u64> = olds.clone().chain(&went).map(|row| row.number).collect();
-        let mut lost = known.gone.clone();
+        let mut lost = loaded.gone.clone();
         lost.extend(went.iter().filter_map(|row| LostSession::of(row)));
         let (mut present, mut settled) = (PresentSessions::default(), true);
         let is_any = !lost.is_empty() || olds.clone().any(|row| LostSession::of(row).is_some());
@@ -297,7 +297,7 @@ impl Index {
         if lost.is_empty() {
             return Ok((lost, settled));
         }
-        present.note_rows(known.rows.iter().filter(|row| !stale.contains(&row.number())))?;
+        present.note_rows(loaded.rows.iter().filter(|row| !stale.contains(&row.number())))?;
         self.drop_purges(&mut lost);
         lost.retain(|gone| !(present.holds(gone) || gone.lies_there(&*self.corpus)));
         drop_repeated(&mut lost);
@@ -325,13 +325,13 @@ impl Index {
         }
         self.refresh(Save::Sometimes, &mut |_, _| {})?;
         let mut state = lock(&self.state);
-        let known = state.known.get_or_insert_default();
-        let (meant, others) = std::mem::take(&mut known.gone)
+        let loaded = state.loaded.get_or_insert_default();
+        let (meant, others) = std::mem::take(&mut loaded.gone)
             .into_iter()
             .partition(|gone| is_meant(&gone.row.key, &gone.row.id));
-        known.gone = others;
+        loaded.gone = others;
         let meant: Vec<LostSession> = meant;
-        known.unsaved_rows += meant.len();
+        loaded.unsaved_rows += meant.len();
         drop(state);
         if !meant.is_empty() {
             self.refresh(Save::Now, &mut |_, _| {})?;
@@ -343,14 +343,14 @@ impl Index {
     /// this before, by any process.
     pub fn newly_missing(&self) -> Vec<MissingSession> {
         let mut state = lock(&self.state);
-        let Some(known) = &mut state.known else { return Vec::new() };
+        let Some(loaded) = &mut state.loaded else { return Vec::new() };
         let is_new = |gone: &&mut LostSession| gone.is_ours() && gone.sure && !gone.reported;
         let mut new = Vec::new();
-        for gone in known.gone.iter_mut().filter(is_new) {
+        for gone in loaded.gone.iter_mut().filter(is_new) {
             gone.reported = true;
             new.push(gone.clone());
         }
-        known.unsaved_rows += new.len();
+        loaded.unsaved_rows += new.len();
         drop(state);
         if !new.is_empty() {
             // If this cannot be saved, the next command reports the losses again.

@@ -99,11 +99,11 @@ fn bring_up(
     *rows = others;
     let mut changed = Vec::with_capacity(noted.len());
     for StreamStat { name, version, bytes, .. } in noted {
-        let known = old.iter().find(|row| row.name().is_ok_and(|other| other == name));
-        match known {
+        let old_row = old.iter().find(|row| row.name().is_ok_and(|other| other == name));
+        match old_row {
             Some(row) if version == row.version() => rows.push(row.clone()),
-            known => {
-                let old = known.map(RowRef::row).transpose()?;
+            old_row => {
+                let old = old_row.map(RowRef::row).transpose()?;
                 // Only writers of ours note sessions, and they only append.
                 let grew = old.as_ref().is_some_and(|old| bytes >= old.bytes);
                 changed.push(ChangedStream {

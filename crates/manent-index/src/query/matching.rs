@@ -60,7 +60,7 @@ pub(crate) fn matching(
     };
     let exact = query.must.iter().chain(&query.not).all(is_exact);
     let weights = must.iter().map(|sought| sought.weight).collect();
-    Ok(Matched { best: best.into_kept(), total: total.filter(|_| exact), weights })
+    Ok(Matched { best: best.into_best(), total: total.filter(|_| exact), weights })
 }
 
 /// Estimates how many records have to be looked at.

@@ -37,7 +37,7 @@ pub(crate) fn related(
             }
         }
     }
-    Ok((best.into_kept(), stems))
+    Ok((best.into_best(), stems))
 }
 
 /// Returns the stems of all words but stop words, each once. If all are stop words, of all words.

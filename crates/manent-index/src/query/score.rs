@@ -19,7 +19,7 @@ pub(crate) struct Scored {
 
 /// Keeps the best `limit` records, best first.
 pub(crate) struct TopK<'a> {
-    kept: Vec<Scored>,
+    best: Vec<Scored>,
     limit: usize,
     /// The order of turns that are equally good and equally old.
     tie: Tie<'a>,
@@ -30,7 +30,7 @@ pub(crate) type Tie<'a> = &'a (dyn Fn(&Scored, &Scored) -> Ordering + Sync);
 
 impl<'a> TopK<'a> {
     pub(crate) fn new(limit: usize, tie: Tie<'a>) -> TopK<'a> {
-        TopK { kept: Vec::with_capacity(limit.min(1024)), limit, tie }
+        TopK { best: Vec::with_capacity(limit.min(1024)), limit, tie }
     }
 
     /// An empty one for the same question.
@@ -39,14 +39,14 @@ impl<'a> TopK<'a> {
     }
 
     pub(crate) fn join(&mut self, other: TopK<'a>) {
-        other.kept.into_iter().for_each(|scored| self.offer(scored));
+        other.best.into_iter().for_each(|scored| self.offer(scored));
     }
 
     /// Returns true if a record with this score and time, or an older one, could still be among the best.
     #[inline]
     pub(crate) fn could_take(&self, score: f32, second: u32) -> bool {
-        match self.kept.last() {
-            Some(worst) if self.kept.len() >= self.limit => (score, second) >= (worst.score, worst.second),
+        match self.best.last() {
+            Some(worst) if self.best.len() >= self.limit => (score, second) >= (worst.score, worst.second),
             _ => self.limit > 0,
         }
     }
@@ -56,21 +56,21 @@ impl<'a> TopK<'a> {
             return;
         }
         // Of millions that are equally good, nearly all are turned away here, with one comparison.
-        let is_full = self.kept.len() >= self.limit;
-        if self.kept.last().is_some_and(|worst| is_full && self.order(worst, &scored) != Ordering::Greater) {
+        let is_full = self.best.len() >= self.limit;
+        if self.best.last().is_some_and(|worst| is_full && self.order(worst, &scored) != Ordering::Greater) {
             return;
         }
-        let at = self.kept.partition_point(|kept| self.order(kept, &scored) == Ordering::Less);
-        self.kept.insert(at, scored);
-        self.kept.truncate(self.limit);
+        let at = self.best.partition_point(|other| self.order(other, &scored) == Ordering::Less);
+        self.best.insert(at, scored);
+        self.best.truncate(self.limit);
     }
 
     fn order(&self, a: &Scored, b: &Scored) -> Ordering {
         b.score.total_cmp(&a.score).then(b.second.cmp(&a.second)).then_with(|| (self.tie)(a, b))
     }
 
-    pub(crate) fn into_kept(self) -> Vec<Scored> {
-        self.kept
+    pub(crate) fn into_best(self) -> Vec<Scored> {
+        self.best
     }
 }
 

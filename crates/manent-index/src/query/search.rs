@@ -223,10 +223,10 @@ impl QueryExecution<'_> {
                 }
             }
             let most = found.best.last().map_or(0.0, |last| last.score);
-            let kept = best.into_kept();
-            let enough = kept.len() >= limit && kept.last().is_none_or(|last| last.score > most);
+            let shown = best.into_best();
+            let enough = shown.len() >= limit && shown.last().is_none_or(|last| last.score > most);
             if enough || found.best.len() < wanted {
-                let (hits, more_stale) = self.read(&kept, &matcher, lines)?;
+                let (hits, more_stale) = self.read(&shown, &matcher, lines)?;
                 stale.extend(more_stale);
                 let total = (found.best.len() < wanted && stale.is_empty())
                     .then(|| read.values().flatten().count() as u64);

@@ -56,7 +56,7 @@ impl KnownStreams for KnownRows<'_> {
 /// Compares the known rows with the streams. `all_read` says that every row is of a stream that could be read: one that
 /// could not may be readable now, without having changed.
 pub(crate) fn survey(
-    known: &LoadedIndex,
+    loaded: &LoadedIndex,
     corpus: &dyn Corpus,
     dir: Option<&IndexDir>,
     all_read: bool,
@@ -64,11 +64,11 @@ pub(crate) fn survey(
     let checked_ms = clock::now_ms();
     let written_log_bytes = dir.map_or(0, IndexDir::written_log_bytes);
     // What could not be read may be readable now, without having changed.
-    let looked = KnownRows { rows: &known.rows, is_complete: known.is_checked && all_read };
-    let answer = corpus.changes(&looked, &known.cursor)?;
+    let looked = KnownRows { rows: &loaded.rows, is_complete: loaded.is_checked && all_read };
+    let answer = corpus.changes(&looked, &loaded.cursor)?;
     let (mut changed, mut gone) = (Vec::new(), Vec::new());
     if !answer.streams.is_empty() {
-        let rows = known.rows.iter().map(|row| Ok(((row.place(), row.name()?), row)));
+        let rows = loaded.rows.iter().map(|row| Ok(((row.place(), row.name()?), row)));
         let by_name = rows.collect::<IndexResult<HashMap<_, _, foldhash::fast::RandomState>>>()?;
         for change in answer.streams {
             let old = by_name.get(&(change.place, change.name.as_str()));
@@ -91,11 +91,11 @@ pub(crate) fn survey(
 }
 
 /// Returns true if every known stream is still where it was.
-pub(crate) fn is_all_there(known: &mut LoadedIndex, corpus: &dyn Corpus) -> RefreshResult<bool> {
-    let rows = KnownRows { rows: &known.rows, is_complete: false };
-    let changes = corpus.changes(&rows, &known.cursor)?;
+pub(crate) fn is_all_there(loaded: &mut LoadedIndex, corpus: &dyn Corpus) -> RefreshResult<bool> {
+    let rows = KnownRows { rows: &loaded.rows, is_complete: false };
+    let changes = corpus.changes(&rows, &loaded.cursor)?;
     if changes.streams.is_empty() {
-        known.cursor = changes.cursor;
+        loaded.cursor = changes.cursor;
         return Ok(true);
     }
     Ok(!changes.streams.iter().any(|change| change.kind == ChangeKind::Gone))

@@ -415,12 +415,11 @@ pub(crate) fn grouped<T>(
     let mut group_bytes = 0;
     for item in items {
         let bytes = bytes_of(&item);
-        match groups.last_mut().filter(|_| has_room(group_bytes, bytes)) {
-            Some(group) => group.push(item),
-            None => {
-                groups.push(vec![item]);
-                group_bytes = 0;
-            }
+        if let Some(group) = groups.last_mut().filter(|_| has_room(group_bytes, bytes)) {
+            group.push(item);
+        } else {
+            groups.push(vec![item]);
+            group_bytes = 0;
         }
         group_bytes += bytes;
     }

@@ -57,7 +57,7 @@ pub struct Index {
 #[derive(Debug, Default)]
 pub(crate) struct State {
     /// `None` if the disk was not looked at yet, or if what is there is broken.
-    pub(crate) known: Option<LoadedIndex>,
+    pub(crate) loaded: Option<LoadedIndex>,
     pub(crate) snapshot: Option<Arc<Snapshot>>,
     saved_at: Option<Instant>,
     /// The error of the last save.
@@ -105,8 +105,8 @@ struct PartialIndex {
 }
 
 impl PartialIndex {
-    fn new(known: &LoadedIndex, total_bytes: u64) -> PartialIndex {
-        let (old_rows, segments) = (known.rows.clone(), known.segments.clone());
+    fn new(loaded: &LoadedIndex, total_bytes: u64) -> PartialIndex {
+        let (old_rows, segments) = (loaded.rows.clone(), loaded.segments.clone());
         PartialIndex { old_rows, rows: Vec::new(), segments, so_far: IndexProgress { bytes: 0, total_bytes } }
     }
 
@@ -186,13 +186,13 @@ impl Index {
         }
         let mut state = lock(&self.state);
         self.load(&mut state);
-        let known = state.known.get_or_insert_default();
-        let survey = survey(known, &*self.corpus, self.dir.as_ref(), false).ok()?;
+        let loaded = state.loaded.get_or_insert_default();
+        let survey = survey(loaded, &*self.corpus, self.dir.as_ref(), false).ok()?;
         let total = survey.differences.0.iter().map(ChangedStream::unread_bytes).sum();
         if total < MUCH_BYTES {
             return None;
         }
-        let reading = PartialIndex::new(known, total);
+        let reading = PartialIndex::new(loaded, total);
         let snapshot = reading.snapshot().ok()?;
         let so_far = reading.so_far;
         *lock(&self.reading) = Some(reading);
@@ -214,7 +214,7 @@ impl Index {
     /// Returns how many bytes the segments take.
     pub(crate) fn bytes(&self) -> u64 {
         let state = lock(&self.state);
-        state.known.iter().flat_map(|known| &known.segments).map(|handle| handle.segment.bytes()).sum()
+        state.loaded.iter().flat_map(|loaded| &loaded.segments).map(|handle| handle.segment.bytes()).sum()
     }
 
     /// Compares the index on the disk with the streams. Changes nothing.
@@ -223,11 +223,11 @@ impl Index {
         let mut state = IndexState { dir: dir.dir(), ..IndexState::default() };
         match LoadedIndex::load(dir) {
             Err(broken) => state.broken = Some(broken.to_string()),
-            Ok(known) => {
-                state.sessions = known.rows.len();
-                state.bytes = known.segments.iter().map(|handle| handle.segment.bytes()).sum();
-                state.written_ms = known.edition.map(|edition| edition.written_ms);
-                let survey = survey(&known, &*self.corpus, Some(dir), false);
+            Ok(loaded) => {
+                state.sessions = loaded.rows.len();
+                state.bytes = loaded.segments.iter().map(|handle| handle.segment.bytes()).sum();
+                state.written_ms = loaded.edition.map(|edition| edition.written_ms);
+                let survey = survey(&loaded, &*self.corpus, Some(dir), false);
                 let (changed, gone) = survey.map_err(RefreshError::into_error)?.differences;
                 state.behind = changed.len() + gone.len();
             }
@@ -242,20 +242,20 @@ impl Index {
             let this = if left > 0 { Attempt::Early } else { Attempt::Last };
             self.load(&mut state);
             let all_read = state.snapshot.as_ref().is_some_and(|snapshot| snapshot.all_read);
-            let known = state.known.get_or_insert_default();
-            let looked = survey(known, &*self.corpus, self.dir.as_ref(), all_read).map(|survey| {
-                (known.cursor, known.checked_ms) = (survey.cursor, survey.checked_ms);
-                known.written_log_bytes = survey.written_log_bytes;
+            let loaded = state.loaded.get_or_insert_default();
+            let looked = survey(loaded, &*self.corpus, self.dir.as_ref(), all_read).map(|survey| {
+                (loaded.cursor, loaded.checked_ms) = (survey.cursor, survey.checked_ms);
+                loaded.written_log_bytes = survey.written_log_bytes;
                 survey.differences
             });
             match looked.and_then(|found| self.refresh_once(&mut state, save, this, found, &mut *progress)) {
                 Ok(()) => {
-                    let State { known, snapshot, .. } = &mut *state;
-                    let known = known.get_or_insert_default();
-                    let new = || Arc::new(Snapshot::new(known.rows.clone(), &known.segments));
+                    let State { loaded, snapshot, .. } = &mut *state;
+                    let loaded = loaded.get_or_insert_default();
+                    let new = || Arc::new(Snapshot::new(loaded.rows.clone(), &loaded.segments));
                     return Ok(snapshot.get_or_insert_with(new).clone());
                 }
-                Err(RefreshError::Outdated) => state.known = None,
+                Err(RefreshError::Outdated) => state.loaded = None,
                 Err(RefreshError::Unsettled) => {}
                 Err(RefreshError::Damaged(_)) => self.discard(&mut state),
                 Err(RefreshError::Failed(e)) => return Err(e),
@@ -279,7 +279,7 @@ impl Index {
             return Err(Error::Index(BEING_WRITTEN.to_owned()));
         }
         if dir.is_empty()? {
-            lock(&self.state).known = None;
+            lock(&self.state).loaded = None;
             // Whoever emptied it may have died before that was sure to last.
             return dir.sync().map_err(|e| Error::Index(e.to_string()));
         }
@@ -288,7 +288,7 @@ impl Index {
             return Ok(());
         };
         let mut state = lock(&self.state);
-        (state.known, state.snapshot) = (None, None);
+        (state.loaded, state.snapshot) = (None, None);
         match dir.write(Duration::ZERO) {
             Ok(Some(_writing)) => dir.clear().map_err(|_| e),
             // Where others can write, none of us does: there is nobody to wait for.
@@ -301,10 +301,10 @@ impl Index {
     pub(crate) fn mark_stale(&self, numbers: &[u64]) {
         let mut state = lock(&self.state);
         state.snapshot = None;
-        let Some(known) = &mut state.known else { return };
+        let Some(loaded) = &mut state.loaded else { return };
         // A change that was reported before is not reported again: look at everything.
-        known.is_checked = false;
-        for slot in &mut known.rows {
+        loaded.is_checked = false;
+        for slot in &mut loaded.rows {
             if numbers.contains(&slot.number())
                 && let Ok(row) = slot.row()
             {
@@ -318,7 +318,7 @@ impl Index {
 
     fn discard(&self, state: &mut State) {
         let edition = self.dir.as_ref().and_then(IndexDir::edition);
-        (state.known, state.snapshot) = (Some(LoadedIndex { edition, ..LoadedIndex::default() }), None);
+        (state.loaded, state.snapshot) = (Some(LoadedIndex { edition, ..LoadedIndex::default() }), None);
         if let Some(dir) = &self.dir
             // Where there is nothing, nothing is made, not even the store.
             && !dir.is_empty().unwrap_or(false)
@@ -334,21 +334,21 @@ impl Index {
     /// Takes over what another process put on the disk.
     fn load(&self, state: &mut State) {
         let Some(dir) = &self.dir else {
-            state.known.get_or_insert_default();
+            state.loaded.get_or_insert_default();
             return;
         };
         let edition = dir.edition();
-        if state.known.as_ref().is_some_and(|known| known.edition == edition) {
+        if state.loaded.as_ref().is_some_and(|loaded| loaded.edition == edition) {
             return;
         }
         // Removed by hand, or a first look: what is in memory is as good as ever.
-        if edition.is_none() && state.known.is_some() {
+        if edition.is_none() && state.loaded.is_some() {
             return;
         }
         for _ in 0..TRIES {
             match LoadedIndex::load(dir) {
-                Ok(known) => {
-                    (state.known, state.snapshot) = (Some(known), None);
+                Ok(loaded) => {
+                    (state.loaded, state.snapshot) = (Some(loaded), None);
                     return;
                 }
                 // Another process replaced it between our looks.
@@ -368,9 +368,9 @@ impl Index {
         progress: ProgressFn<'_>,
     ) -> RefreshResult<()> {
         if changed.is_empty() && gone.is_empty() {
-            let known = state.known.get_or_insert_default();
-            known.is_checked = true;
-            self.settle_gone(known, &PresentSessions::default())?;
+            let loaded = state.loaded.get_or_insert_default();
+            loaded.is_checked = true;
+            self.settle_gone(loaded, &PresentSessions::default())?;
             return self.save(state, save, this);
         }
         state.snapshot = None;
@@ -379,15 +379,15 @@ impl Index {
         let on_disk = total >= SAVE_BYTES && (save, this) != (Save::Sometimes, Attempt::Last);
         let much = total >= MUCH_BYTES;
         let writing = if on_disk { self.begin_writing(state, self.wait)? } else { None };
-        let known = state.known.get_or_insert_default();
+        let loaded = state.loaded.get_or_insert_default();
         let _reading = much.then(|| {
-            *lock(&self.reading) = Some(PartialIndex::new(known, total));
+            *lock(&self.reading) = Some(PartialIndex::new(loaded, total));
             ReadingGuard(self)
         });
-        known.is_checked = false;
+        loaded.is_checked = false;
         // Until everything was read, the cursor would hide what else came.
-        let cursor = std::mem::take(&mut known.cursor);
-        let moved: MovedStreams = Mutex::new(known_by_id(&known.gone, &gone).collect());
+        let cursor = std::mem::take(&mut loaded.cursor);
+        let moved: MovedStreams = Mutex::new(known_by_id(&loaded.gone, &gone).collect());
         let (mut done, mut lost, mut found) = (0, false, PresentSessions::default());
         for batch in grouped(changed, ChangedStream::unread_bytes, |bytes, _| bytes < BATCH_BYTES) {
             let bytes: u64 = batch.iter().map(ChangedStream::unread_bytes).sum();
@@ -398,35 +398,35 @@ impl Index {
             };
             let publish = |rows: &[RowRef], segment: &SegmentHandle| self.note_segment(rows, segment);
             let read =
-                read_batch(&*self.corpus, &batch, &moved, known.next_number, onto, &publish, &mut tell)?;
-            known.next_number = read.next_number;
+                read_batch(&*self.corpus, &batch, &moved, loaded.next_number, onto, &publish, &mut tell)?;
+            loaded.next_number = read.next_number;
             lost |= read.lost;
-            replace_rows(known, &batch, read.rows, &mut found)?;
-            known.segments.extend(read.segments);
-            known.unsaved_bytes += bytes;
-            known.unsaved_rows += batch.len();
+            replace_rows(loaded, &batch, read.rows, &mut found)?;
+            loaded.segments.extend(read.segments);
+            loaded.unsaved_bytes += bytes;
+            loaded.unsaved_rows += batch.len();
             done += bytes;
             if let (Some(dir), true) = (&self.dir, writing.is_some() && bytes >= BATCH_BYTES) {
                 // A step that need not be done again if somebody kills us. If it fails, the last one says so.
-                let _ = known.save(dir);
+                let _ = loaded.save(dir);
             }
         }
-        drop_gone(known, &gone);
-        let has_copies = drop_copies(&mut known.rows, &*self.corpus)?;
-        let settled = settle_forks(&mut known.rows)? && !lost;
+        drop_gone(loaded, &gone);
+        let has_copies = drop_copies(&mut loaded.rows, &*self.corpus)?;
+        let settled = settle_forks(&mut loaded.rows)? && !lost;
         if settled {
-            self.settle_gone(known, &found)?;
+            self.settle_gone(loaded, &found)?;
         }
-        known.is_checked = settled && !has_copies;
+        loaded.is_checked = settled && !has_copies;
         if !has_copies {
             // Copies have no rows, and count as soon as the others go: they are looked for every time.
-            known.cursor = cursor;
+            loaded.cursor = cursor;
         }
         if !settled && this == Attempt::Early {
             return Err(RefreshError::Unsettled);
         }
         // Whoever purged what is gone may have written a new catalogue since ours was loaded.
-        if !known.gone.is_empty() && this == Attempt::Early && self.is_outdated(known) {
+        if !loaded.gone.is_empty() && this == Attempt::Early && self.is_outdated(loaded) {
             return Err(RefreshError::Outdated);
         }
         if let (Some(dir), Some(writing)) = (&self.dir, writing) {
@@ -450,9 +450,9 @@ impl Index {
         }
     }
 
-    fn is_outdated(&self, known: &LoadedIndex) -> bool {
+    fn is_outdated(&self, loaded: &LoadedIndex) -> bool {
         let edition = self.dir.as_ref().and_then(IndexDir::edition);
-        edition.is_some() && edition != known.edition
+        edition.is_some() && edition != loaded.edition
     }
 
     /// Takes the right to write. `None` if another process has it, or the disk does not let us: then everything is
@@ -461,13 +461,13 @@ impl Index {
         let Some(dir) = &self.dir else { return Ok(None) };
         match dir.write(wait) {
             Ok(Some(writing)) => {
-                let edition = state.known.as_ref().and_then(|known| known.edition);
+                let edition = state.loaded.as_ref().and_then(|loaded| loaded.edition);
                 // Somebody else was here first, and has perhaps done the work.
                 match dir.edition() {
                     Some(now) if edition != Some(now) => return Err(RefreshError::Outdated),
                     Some(_) => {}
                     // Removed by hand, perhaps with its segments: what we hold open is written again.
-                    None => state.known.iter_mut().for_each(LoadedIndex::forget_names),
+                    None => state.loaded.iter_mut().for_each(LoadedIndex::forget_names),
                 }
                 Ok(Some(writing))
             }
@@ -480,19 +480,19 @@ impl Index {
     }
 
     fn save(&self, state: &mut State, save: Save, this: Attempt) -> RefreshResult<()> {
-        let (Some(dir), Some(known)) = (&self.dir, &state.known) else { return Ok(()) };
+        let (Some(dir), Some(loaded)) = (&self.dir, &state.loaded) else { return Ok(()) };
         let just_now = state.saved_at.is_some_and(|at| at.elapsed() < SAVE_PAUSE);
         let wanted = match save {
             Save::Anyway => true,
-            Save::Now => known.unsaved_rows > 0 || known.has_strays || known.holds_gone(),
+            Save::Now => loaded.unsaved_rows > 0 || loaded.has_strays || loaded.holds_gone(),
             Save::Sometimes if this == Attempt::Last => false,
             Save::Sometimes => {
-                let small = known.rows.len() <= SMALL_STORE_ROWS && known.unsaved_rows > 0;
-                let soon = (small || known.has_strays) && !just_now;
+                let small = loaded.rows.len() <= SMALL_STORE_ROWS && loaded.unsaved_rows > 0;
+                let soon = (small || loaded.has_strays) && !just_now;
                 // Written once more when the directories have come to rest: until then, every process lists them.
-                let at_rest = !known.saved_cursor.is_settled() && known.cursor.is_settled() && !just_now;
-                let gone = known.unsaved_rows > 0 && known.holds_gone();
-                known.unsaved_bytes >= SAVE_BYTES || soon || at_rest || gone
+                let at_rest = !loaded.saved_cursor.is_settled() && loaded.cursor.is_settled() && !just_now;
+                let gone = loaded.unsaved_rows > 0 && loaded.holds_gone();
+                loaded.unsaved_bytes >= SAVE_BYTES || soon || at_rest || gone
             }
         };
         if !wanted {
@@ -519,12 +519,12 @@ fn write_down(
     _writing: &Lock,
     save: Save,
 ) -> RefreshResult<()> {
-    let known = state.known.get_or_insert_default();
-    if !is_all_there(known, corpus)? {
-        known.is_checked = false;
+    let loaded = state.loaded.get_or_insert_default();
+    if !is_all_there(loaded, corpus)? {
+        loaded.is_checked = false;
         return Err(RefreshError::Unsettled);
     }
-    let saved = known.save(dir);
+    let saved = loaded.save(dir);
     state.snapshot = None;
     state.saved_at = Some(Instant::now());
     match saved {

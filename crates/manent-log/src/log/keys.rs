@@ -36,7 +36,7 @@ pub struct LogKeys {
     /// The mark of the handle for which this was last brought up to date.
     mark: u64,
     /// The bytes that this process wrote, or wrote again, as durable as that.
-    kept: Vec<(Range<u64>, Durability)>,
+    kept_ranges: Vec<(Range<u64>, Durability)>,
 }
 
 /// A record that was found by a key.
@@ -138,22 +138,22 @@ impl LogKeys {
     }
 
     fn is_kept(&self, offset: u64, durability: Durability) -> bool {
-        let is_enough = |given: Durability| given != Durability::Flush || durability == Durability::Flush;
-        self.kept.iter().any(|(range, given)| range.contains(&offset) && is_enough(*given))
+        let is_enough = |reached: Durability| reached != Durability::Flush || durability == Durability::Flush;
+        self.kept_ranges.iter().any(|(range, reached)| range.contains(&offset) && is_enough(*reached))
     }
 
-    fn kept(&mut self, new: Range<u64>, durability: Durability) {
-        let follows = |(range, given): &&mut (Range<u64>, Durability)| {
-            *given == durability && (range.start..=range.end).contains(&new.start)
+    fn note_kept(&mut self, new: Range<u64>, durability: Durability) {
+        let follows = |(range, reached): &&mut (Range<u64>, Durability)| {
+            *reached == durability && (range.start..=range.end).contains(&new.start)
         };
-        if let Some((range, _)) = self.kept.last_mut().filter(follows) {
+        if let Some((range, _)) = self.kept_ranges.last_mut().filter(follows) {
             range.end = range.end.max(new.end);
             return;
         }
-        if self.kept.len() >= RANGES_MAX {
-            self.kept.clear();
+        if self.kept_ranges.len() >= RANGES_MAX {
+            self.kept_ranges.clear();
         }
-        self.kept.push((new, durability));
+        self.kept_ranges.push((new, durability));
     }
 }
 
@@ -201,7 +201,7 @@ impl Log {
             log.check_usable(Durability::Sync)?;
             log.rewrite_from(offset)?;
             if let Some(mut keys) = log.keys.try_lock().ok().filter(|keys| keys.mark == log.mark) {
-                keys.kept(offset..log.end.len, Durability::Sync);
+                keys.note_kept(offset..log.end.len, Durability::Sync);
             }
             Ok(())
         })
@@ -233,7 +233,7 @@ impl Log {
         });
         if let Some(first) = unsure.min() {
             self.rewrite_from(first)?;
-            keys.kept(first..self.end.len, Durability::Sync);
+            keys.note_kept(first..self.end.len, Durability::Sync);
             // That takes a while, in which another program may have written.
             self.check_usable(durability)?;
         }
@@ -265,7 +265,7 @@ impl Log {
             }
             if keys.mark != self.mark {
                 // What another handle only flushed may be gone, if a sync of it failed since.
-                keys.kept.retain(|(_, given)| *given != Durability::Flush);
+                keys.kept_ranges.retain(|(_, reached)| *reached != Durability::Flush);
             }
             (keys.mark, keys.index.upto, is_read) = (self.mark, self.end.len, true);
             if !self.is_new() {
@@ -353,7 +353,7 @@ impl Log {
                 keys.newest = Some(fingerprint(&line));
             }
         }
-        keys.kept(start..self.end.len, durability);
+        keys.note_kept(start..self.end.len, durability);
         keys.index.upto = self.end.len;
     }
 }

@@ -308,13 +308,14 @@ fn new_streams(
         return files.into_iter().filter_map(among).collect();
     }
     // Where packing was interrupted, two files are one session, and the plain one is it.
-    let is_double = |kept: &StoredName| {
-        kept.form == FileForm::Packed
-            && there.contains(StoredName { form: FileForm::Plain, ..kept.clone() }.name().as_str())
+    let is_double = |stored: &StoredName| {
+        stored.form == FileForm::Packed
+            && there.contains(StoredName { form: FileForm::Plain, ..stored.clone() }.name().as_str())
     };
-    let is_one = |kept: StoredName| kept.key().is_some() && !is_double(&kept);
-    let kept = files.into_iter().filter(|(name, _)| StoredName::parse(name).is_some_and(is_one));
-    kept.map(|(name, seen)| StreamChange { place: dir, name: name.to_owned(), kind: ChangeKind::New(seen) })
+    let is_one = |stored: StoredName| stored.key().is_some() && !is_double(&stored);
+    let stored = files.into_iter().filter(|(name, _)| StoredName::parse(name).is_some_and(is_one));
+    stored
+        .map(|(name, seen)| StreamChange { place: dir, name: name.to_owned(), kind: ChangeKind::New(seen) })
         .collect()
 }
 

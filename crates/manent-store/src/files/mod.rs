@@ -433,11 +433,11 @@ impl Streams for Files {
         let finder = Finder::new(bytes);
         let mut block = vec![0; BLOCK_BYTES.min(info.len as usize) + bytes.len()];
         // The end of the block before: the bytes may begin there.
-        let mut kept = 0;
+        let mut carried = 0;
         let mut offset = 0;
         loop {
-            let read = read_fully(&*file, &mut block[kept..], offset).map_err(io_error("read", &path))?;
-            let filled = kept + read;
+            let read = read_fully(&*file, &mut block[carried..], offset).map_err(io_error("read", &path))?;
+            let filled = carried + read;
             if finder.find(&block[..filled]).is_some() {
                 return Ok(true);
             }
@@ -447,7 +447,7 @@ impl Streams for Files {
             offset += read as u64;
             let from = filled - bytes.len().saturating_sub(1);
             block.copy_within(from..filled, 0);
-            kept = filled - from;
+            carried = filled - from;
         }
     }
 

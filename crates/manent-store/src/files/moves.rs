@@ -117,23 +117,23 @@ fn put_away(
     files.locate(at)?;
     // It may have been named by its key alone.
     let id = files.check_key(&at.key, &file.path)?.map_or_else(|| at.id.clone(), |names| names.id);
-    let mut kept = StoredName { stem: stem_of(&file.path), id: name_id(&id), form: FileForm::Plain };
+    let mut stored = StoredName { stem: stem_of(&file.path), id: name_id(&id), form: FileForm::Plain };
     if to == Place::Archive {
         // A copy of this session is there: this one goes on, the copy makes way, and nothing is thrown away.
         for form in [FileForm::Plain, FileForm::Packed] {
-            let copy = StoredName { form, ..kept.clone() };
+            let copy = StoredName { form, ..stored.clone() };
             if files.file_at(&dir.join(copy.name()))?.is_some() {
                 set_aside(files, dir, &copy)?;
             }
         }
-    } else if is_taken(files, dir, &kept)? {
-        kept.id = new_id();
+    } else if is_taken(files, dir, &stored)? {
+        stored.id = new_id();
     }
     // Before the session: their name says whose they are, wherever it is.
-    move_torn(files, &files.layout.sessions, &live_name(&file.path), dir, &kept.id)?;
-    rename(files, &file.path, &dir.join(kept.name()))?;
+    move_torn(files, &files.layout.sessions, &live_name(&file.path), dir, &stored.id)?;
+    rename(files, &file.path, &dir.join(stored.name()))?;
     sync_both(files, dir, &files.layout.sessions)?;
-    Ok(StreamId { space: Space::Sessions, place: to, key: at.key.clone(), id: kept.id })
+    Ok(StreamId { space: Space::Sessions, place: to, key: at.key.clone(), id: stored.id })
 }
 
 /// Archive to trash.
@@ -144,26 +144,26 @@ fn throw_away(files: &StoreDir, at: &StreamId, file: &StreamFile, wait: Duration
     drop_second_form(files, file)?;
     let stem = match file.form {
         FileForm::Marked => stem_of(&file.path.with_extension("")),
-        _ => kept_at(&file.path).map(|kept| kept.stem).unwrap_or_default(),
+        _ => stored_at(&file.path).map(|stored| stored.stem).unwrap_or_default(),
     };
-    let mut kept = StoredName { stem, id: name_id(&at.id), form: file.form };
-    if is_taken(files, dir, &kept)? {
-        kept.id = new_id();
+    let mut stored = StoredName { stem, id: name_id(&at.id), form: file.form };
+    if is_taken(files, dir, &stored)? {
+        stored.id = new_id();
     }
     let from = file.path.parent().unwrap_or(&files.layout.archive);
-    move_torn(files, &files.layout.archive, &at.id, dir, &kept.id)?;
-    rename(files, &file.path, &dir.join(kept.name()))?;
+    move_torn(files, &files.layout.archive, &at.id, dir, &stored.id)?;
+    rename(files, &file.path, &dir.join(stored.name()))?;
     sync_both(files, dir, from)?;
-    Ok(StreamId { space: Space::Sessions, place: Place::Trash, key: at.key.clone(), id: kept.id })
+    Ok(StreamId { space: Space::Sessions, place: Place::Trash, key: at.key.clone(), id: stored.id })
 }
 
 /// Trash to archive.
 fn bring_back(files: &StoreDir, at: &StreamId, file: &StreamFile, wait: Duration) -> Result<StreamId> {
-    let Some(kept) = kept_at(&file.path) else { return Err(files.not_found(at)) };
+    let Some(stored) = stored_at(&file.path) else { return Err(files.not_found(at)) };
     let _guard = guard(files, file, at.place, wait)?;
-    let (dir, name, id) = match kept.form {
-        FileForm::Marked => (&files.layout.sessions, format!("{}.jsonl{MARK}", kept.stem), String::new()),
-        FileForm::Plain | FileForm::Packed => (&files.layout.archive, kept.name(), kept.id.clone()),
+    let (dir, name, id) = match stored.form {
+        FileForm::Marked => (&files.layout.sessions, format!("{}.jsonl{MARK}", stored.stem), String::new()),
+        FileForm::Plain | FileForm::Packed => (&files.layout.archive, stored.name(), stored.id.clone()),
     };
     files.make_durable_dir(dir)?;
     let target = dir.join(name);
@@ -173,12 +173,12 @@ fn bring_back(files: &StoreDir, at: &StreamId, file: &StreamFile, wait: Duration
         hint: "it has the same name or id, and is listed among the archived sessions",
     };
     // One of another form would be taken for what interrupted packing left of this one, and be removed.
-    if kept.form != FileForm::Marked && is_taken(files, dir, &kept)? {
+    if stored.form != FileForm::Marked && is_taken(files, dir, &stored)? {
         return Err(in_the_way());
     }
     rename_or(files, &file.path, &target, in_the_way)?;
     sync_both(files, dir, &files.layout.trash)?;
-    move_torn(files, &files.layout.trash, &kept.id, &files.layout.archive, &kept.id)?;
+    move_torn(files, &files.layout.trash, &stored.id, &files.layout.archive, &stored.id)?;
     Ok(StreamId { space: Space::Sessions, place: Place::Archive, key: at.key.clone(), id })
 }
 
@@ -204,8 +204,8 @@ fn revive(files: &StoreDir, at: &StreamId, file: &StreamFile, wait: Duration) ->
         }
     };
     let from = file.path.parent().unwrap_or(&files.layout.archive);
-    let (stem, id) = match kept_at(&file.path) {
-        Some(kept) if file.form != FileForm::Marked || at.place == Place::Trash => (kept.stem, kept.id),
+    let (stem, id) = match stored_at(&file.path) {
+        Some(stored) if file.form != FileForm::Marked || at.place == Place::Trash => (stored.stem, stored.id),
         _ => (stem_of(&file.path.with_extension("")), String::new()),
     };
     let target = files.layout.sessions.join(format!("{stem}{}", FileForm::Plain.suffix()));
@@ -234,9 +234,9 @@ fn drop_second_form(files: &StoreDir, file: &StreamFile) -> Result<()> {
 }
 
 /// Returns true if a directory holds a session of this key and id already, in any form: two would be listed as one.
-fn is_taken(files: &StoreDir, dir: &Path, kept: &StoredName) -> Result<bool> {
+fn is_taken(files: &StoreDir, dir: &Path, stored: &StoredName) -> Result<bool> {
     for form in FileForm::ALL {
-        if files.file_at(&dir.join(StoredName { form, ..kept.clone() }.name()))?.is_some() {
+        if files.file_at(&dir.join(StoredName { form, ..stored.clone() }.name()))?.is_some() {
             return Ok(true);
         }
     }
@@ -309,8 +309,8 @@ fn sync_both(files: &StoreDir, to: &Path, from: &Path) -> Result<()> {
 fn set_aside(files: &StoreDir, dir: &Path, copy: &StoredName) -> Result<()> {
     let trash = &files.layout.trash;
     files.make_durable_dir(trash)?;
-    let kept = StoredName { id: new_id(), ..copy.clone() };
-    rename(files, &dir.join(copy.name()), &trash.join(kept.name()))?;
+    let stored = StoredName { id: new_id(), ..copy.clone() };
+    rename(files, &dir.join(copy.name()), &trash.join(stored.name()))?;
     sync_both(files, trash, dir)
 }
 
@@ -409,7 +409,7 @@ fn live_name(path: &Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-fn kept_at(path: &Path) -> Option<StoredName> {
+fn stored_at(path: &Path) -> Option<StoredName> {
     StoredName::parse(path.file_name()?.to_str()?)
 }
 

@@ -166,8 +166,8 @@ mod tests {
         let id = "01a1e14d-2382-722e-bd10-b9f468ff6bed";
         for stem in ["work", "a.b.c", "telegram%3aalice", "Alice", "x~0123abcd", ".hidden"] {
             for form in [FileForm::Plain, FileForm::Packed, FileForm::Marked] {
-                let kept = StoredName { stem: stem.to_owned(), id: id.to_owned(), form };
-                assert_eq!(StoredName::parse(&kept.name()), Some(kept));
+                let stored = StoredName { stem: stem.to_owned(), id: id.to_owned(), form };
+                assert_eq!(StoredName::parse(&stored.name()), Some(stored));
             }
         }
         for name in ["work.jsonl", "notes.txt", ".01a1e14d.jsonl", "x.y.jsonl", "a.01a1e14d/../x.jsonl"] {

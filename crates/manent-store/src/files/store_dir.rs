@@ -102,9 +102,9 @@ impl StoreDir {
                 candidates.push((self.find_live(at.space, &at.key, MARK)?, FileForm::Marked));
             }
             (place, _) => {
-                for kept in self.kept_in(place, Selector::Id(&at.id))? {
-                    if kept.id == at.id && self.key_of(&kept, place).as_ref() == Some(&at.key) {
-                        candidates.push((self.layout.dir(at.space, place).join(kept.name()), kept.form));
+                for stored in self.stored_in(place, Selector::Id(&at.id))? {
+                    if stored.id == at.id && self.key_of(&stored, place).as_ref() == Some(&at.key) {
+                        candidates.push((self.layout.dir(at.space, place).join(stored.name()), stored.form));
                     }
                 }
                 // Where both are there, packing was interrupted, and the plain one is whole.
@@ -295,7 +295,7 @@ impl StoreDir {
             Place::Live => self.live_named(space, name, None),
             place => match (name.strip_prefix(AMONG_LIVE), StoredName::parse(name)) {
                 (Some(name), _) => self.marked_named(name),
-                (None, Some(kept)) => self.kept_named(kept, place),
+                (None, Some(stored)) => self.stored_named(stored, place),
                 (None, None) => Ok(None),
             },
         }
@@ -303,7 +303,7 @@ impl StoreDir {
 
     /// The streams that are archived or in the trash.
     pub(super) fn put_away(&self, place: Place, which: Selector<'_>) -> Result<Vec<StreamStat>> {
-        let mut all = self.kept(place, which)?;
+        let mut all = self.stored(place, which)?;
         if place != Place::Archive {
             return Ok(all);
         }
@@ -396,11 +396,11 @@ impl StoreDir {
         }))
     }
 
-    fn kept(&self, place: Place, which: Selector<'_>) -> Result<Vec<StreamStat>> {
+    fn stored(&self, place: Place, which: Selector<'_>) -> Result<Vec<StreamStat>> {
         let mut all: HashMap<StreamId, StreamStat> = HashMap::new();
-        for kept in self.kept_in(place, which)? {
-            let plain = kept.form == FileForm::Plain;
-            let Some(found) = self.kept_named(kept, place)? else { continue };
+        for stored in self.stored_in(place, which)? {
+            let plain = stored.form == FileForm::Plain;
+            let Some(found) = self.stored_named(stored, place)? else { continue };
             if matches!(which, Selector::Key(wanted) if *wanted != found.id.key) {
                 continue;
             }
@@ -448,14 +448,14 @@ impl StoreDir {
     }
 
     /// The session in a file of archive or trash.
-    pub(super) fn kept_named(&self, kept: StoredName, place: Place) -> Result<Option<StreamStat>> {
-        let path = self.layout.dir(Space::Sessions, place).join(kept.name());
+    pub(super) fn stored_named(&self, stored: StoredName, place: Place) -> Result<Option<StreamStat>> {
+        let path = self.layout.dir(Space::Sessions, place).join(stored.name());
         let Some(info) = self.file_at(&path)? else { return Ok(None) };
-        let Some(key) = self.key_of(&kept, place) else { return Ok(None) };
+        let Some(key) = self.key_of(&stored, place) else { return Ok(None) };
         // What was archived goes to the trash in another form than what was live.
-        let was_live = place == Place::Trash && kept.form == FileForm::Plain;
+        let was_live = place == Place::Trash && stored.form == FileForm::Plain;
         let from = if was_live { Place::Live } else { Place::Archive };
-        let id = StreamId::session(place, &key, kept.id);
+        let id = StreamId::session(place, &key, stored.id);
         Ok(Some(StreamStat { from, ..stat(id, &path, info, self.settling()) }))
     }
 
@@ -501,12 +501,12 @@ impl StoreDir {
     }
 
     /// Files in archive or trash, by their names.
-    pub(super) fn kept_in(&self, place: Place, which: Selector<'_>) -> Result<Vec<StoredName>> {
+    pub(super) fn stored_in(&self, place: Place, which: Selector<'_>) -> Result<Vec<StoredName>> {
         let dir = self.layout.dir(Space::Sessions, place);
         self.refuse_link(dir)?;
         let entries = self.entries(dir)?;
-        let wanted = |kept: &StoredName| match which {
-            Selector::Id(id) => kept.id.starts_with(id),
+        let wanted = |stored: &StoredName| match which {
+            Selector::Id(id) => stored.id.starts_with(id),
             Selector::All | Selector::Key(_) | Selector::Name(_) => true,
         };
         let names = entries.iter().filter(|entry| entry.shape == Shape::File);
@@ -514,14 +514,15 @@ impl StoreDir {
     }
 
     /// The key of a file in archive or trash: by its name, or where that was shortened, by its header.
-    pub(super) fn key_of(&self, kept: &StoredName, place: Place) -> Option<SessionKey> {
-        let by_name = kept.key()?;
-        if by_name.file_name() == format!("{}{}", kept.stem, FileForm::Plain.suffix())
-            || !kept.stem.contains('~')
+    pub(super) fn key_of(&self, stored: &StoredName, place: Place) -> Option<SessionKey> {
+        let by_name = stored.key()?;
+        if by_name.file_name() == format!("{}{}", stored.stem, FileForm::Plain.suffix())
+            || !stored.stem.contains('~')
         {
             return Some(by_name);
         }
-        let names = self.names_at(&self.layout.dir(Space::Sessions, place).join(kept.name())).ok().flatten();
+        let names =
+            self.names_at(&self.layout.dir(Space::Sessions, place).join(stored.name())).ok().flatten();
         Some(names.and_then(|names| SessionKey::new(names.key).ok()).unwrap_or(by_name))
     }
 }
