@@ -27,8 +27,8 @@ pub(crate) struct AppendState {
     pub(crate) len: u64,
     pub(crate) next_seq: u64,
     /// A place from which everything can be read again, and the number there: the end of the last line that can be
-    /// read, or the beginning of the last commit. What stands behind may be another program's line that is not finished, or
-    /// one that slipped in before our last commit.
+    /// read, or the beginning of the last commit. What stands behind may be another program's line that is not
+    /// finished, or one that slipped in before our last commit.
     pub(crate) settled: (u64, u64),
     /// True if the last line lacks its newline, which must then go before the next record.
     pub(crate) newline_first: bool,

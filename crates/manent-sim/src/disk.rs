@@ -22,13 +22,13 @@ use crate::faults::{CrashKind, FaultPlan};
 use crate::pages::{CutStyle, Pages};
 use crate::trace::{Call, Detail};
 use crate::tree::absolute;
-use crate::world::{Caller, Extent, Handle, USER, World};
+use crate::world::{Extent, Handle, SimProcess, USER, World};
 
 /// A disk in memory. Clones share one world; so do views of other processes and later incarnations.
 #[derive(Clone)]
 pub struct SimDisk {
     world: Arc<Mutex<World>>,
-    caller: Caller,
+    caller: SimProcess,
     visit: Arc<Mutex<Option<Visit>>>,
 }
 
@@ -47,7 +47,7 @@ impl SimDisk {
 
     /// An empty disk on which the given faults are going to strike.
     pub fn with_faults(seed: u64, plan: FaultPlan) -> Self {
-        let caller = Caller { incarnation: 0, pid: FIRST_PID };
+        let caller = SimProcess { incarnation: 0, pid: FIRST_PID };
         Self { world: Arc::new(Mutex::new(World::new(seed, plan))), caller, visit: Arc::default() }
     }
 
@@ -67,7 +67,7 @@ impl SimDisk {
     /// The same disk seen by another process of the same incarnation.
     #[must_use]
     pub fn as_process(&self, pid: u32) -> Self {
-        Self { caller: Caller { pid, ..self.caller }, ..self.clone() }
+        Self { caller: SimProcess { pid, ..self.caller }, ..self.clone() }
     }
 
     /// The machine stops now, between two operations. A view that is already dead changes nothing.
@@ -85,7 +85,7 @@ impl SimDisk {
     pub fn restart(&self) -> Self {
         self.crash(CrashKind::Kill);
         let incarnation = self.world().ends.len();
-        Self { caller: Caller { incarnation, ..self.caller }, ..self.clone() }
+        Self { caller: SimProcess { incarnation, ..self.caller }, ..self.clone() }
     }
 
     /// Returns the end of the incarnation of this view, if it has ended.

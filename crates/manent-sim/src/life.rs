@@ -4,7 +4,8 @@
 //! one number, and [`Trouble`] prints the command that lives it again.
 //!
 //! Some records have a key, and are tried again when they were refused or nobody knows what became of them: by the same
-//! process or a later one. Some are appended by threads that share a commit, whose leader may panic (`life/crowd.rs`).
+//! process or a later one. Some are appended by threads that share a commit, whose leader may panic
+//! (`life/group_commit.rs`).
 
 mod group_commit;
 

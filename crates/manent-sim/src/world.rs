@@ -48,7 +48,7 @@ pub(crate) struct World {
 
 /// The caller: a process of an incarnation.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Caller {
+pub(crate) struct SimProcess {
     pub(crate) incarnation: usize,
     pub(crate) pid: u32,
 }
@@ -106,7 +106,7 @@ impl World {
     /// Runs one operation, or what the faults leave of it.
     pub(crate) fn run<T>(
         &mut self,
-        caller: Caller,
+        caller: SimProcess,
         call: Call,
         effect: impl FnOnce(&mut Self, Extent) -> io::Result<T>,
     ) -> io::Result<T> {
@@ -116,7 +116,7 @@ impl World {
     /// Runs an operation that leaves something behind when it fails. See [`Self::run`].
     pub(crate) fn run_or<T>(
         &mut self,
-        caller: Caller,
+        caller: SimProcess,
         call: Call,
         effect: impl FnOnce(&mut Self, Extent) -> io::Result<T>,
         on_failure: impl FnOnce(&mut Self),
@@ -185,7 +185,7 @@ impl World {
     }
 
     /// Returns the end of the incarnation of a caller, if it has ended.
-    pub(crate) fn end_of(&self, caller: Caller) -> Option<CrashKind> {
+    pub(crate) fn end_of(&self, caller: SimProcess) -> Option<CrashKind> {
         self.ends.get(caller.incarnation).copied()
     }
 
@@ -196,7 +196,7 @@ impl World {
     }
 
     /// Closes a handle, which is not an operation and cannot fail.
-    pub(crate) fn close(&mut self, caller: Caller, handle: Handle) {
+    pub(crate) fn close(&mut self, caller: SimProcess, handle: Handle) {
         if self.end_of(caller).is_none() {
             self.unlock(handle);
             self.tree.release(handle.ino);
@@ -205,7 +205,7 @@ impl World {
 
     /// Takes the lock of an inode unless another handle's lock is in the way. As with flock(2), a handle that had the
     /// lock in the other mode has lost it if this fails.
-    pub(crate) fn try_lock(&mut self, caller: Caller, handle: Handle, mode: LockMode) -> bool {
+    pub(crate) fn try_lock(&mut self, caller: SimProcess, handle: Handle, mode: LockMode) -> bool {
         self.unlock(handle);
         let lock = self.locks.entry(handle.ino).or_insert(Lock { mode, holders: Vec::new() });
         let is_free = lock.holders.is_empty() || (lock.mode == LockMode::Shared && mode == LockMode::Shared);
