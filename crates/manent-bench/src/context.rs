@@ -1,4 +1,4 @@
-//! What a model sees: of one long session, of thousands at the start of a server, and what counting it costs.
+//! The context for a model: of one long session, of thousands at the start of a server, and the cost of counting it.
 //!
 //! A compaction near the end of 100 MB lets the context begin there; loading the session is the peer. A server that
 //! starts takes the last 50 turns of each of its sessions; the peer loads every file whole, in one thread, with the

@@ -1,4 +1,4 @@
-//! Where the numbers come from: without the machine and the file system they mean nothing.
+//! A description of the machine and the file system, without which the numbers mean nothing.
 
 use std::path::Path;
 

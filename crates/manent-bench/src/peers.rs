@@ -1,4 +1,4 @@
-//! What ours is compared with: the code that most agents have, and `SQLite`.
+//! The peers that ours is compared with: the code that most agents have, and `SQLite`.
 //!
 //! The naive store is `zeroclaw`'s `session_store.rs`, line by line in spirit: open, append, `writeln!`, close; load
 //! with `BufReader::lines` and `serde_json` into owned strings. It writes no time and no checksum, so its records are

@@ -1,4 +1,4 @@
-//! Numbers, receipts, expectations, bytes: what an append is.
+//! Checks of `append`: numbers, receipts, expectations, bytes.
 
 use manent_log::frame::{self, RECORD_BYTES_MAX};
 use manent_log::{Body, Durability, Expect};

@@ -1,4 +1,4 @@
-//! Streams that are created as a whole, and removed.
+//! Checks of `create` and `delete`: streams that are created as a whole, and removed.
 
 use manent_log::{Body, Durability, Expect, LogItem, TailState};
 use manent_store::{

@@ -1,4 +1,4 @@
-//! Reading on: as a stream grows, moves, or goes.
+//! Checks of readers that follow a stream as it grows, is moved, or is removed.
 
 use manent_log::{Expect, FileChange, LogEnd};
 

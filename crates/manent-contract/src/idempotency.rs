@@ -1,4 +1,4 @@
-//! Records that are known by a key: tried again, they are there once.
+//! Checks of idempotency keys: a record that is appended again is there once.
 
 use std::thread;
 

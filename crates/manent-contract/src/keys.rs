@@ -1,4 +1,4 @@
-//! Records that are known by keys of a caller's rule: several for each line, and as far back as the rule says.
+//! Checks of key rules of a caller: several keys for each line, and as far back as the rule says.
 
 use std::thread;
 

@@ -1,4 +1,4 @@
-//! One writer at a time.
+//! Checks of leases: one writer at a time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

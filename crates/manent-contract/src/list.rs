@@ -1,4 +1,4 @@
-//! Any text is a key, no two keys are one stream; and what lists find.
+//! Checks of keys and lists: any text is a key, no two keys are one stream, and a list finds what it should.
 
 use manent_log::Expect;
 

@@ -1,4 +1,4 @@
-//! Locks: by name and for moving streams, shared and exclusive.
+//! Checks of locks: by name and for moving streams, shared and exclusive.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;

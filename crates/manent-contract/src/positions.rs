@@ -1,4 +1,4 @@
-//! Records that are found again where they were read.
+//! Checks of positions: records that are found again where they were read.
 
 use manent_log::{Expect, LogItem};
 use manent_store::{Place, Position, Seek, Selector, Space, Target};

@@ -1,4 +1,4 @@
-//! Reading: from where, to where, the last turns; and what is not there.
+//! Checks of readers: seeking, limits, the last turns, and streams that do not exist.
 
 use manent_log::{Expect, LogEnd, TailState};
 use manent_store::{Place, Seek, Selector, Space, StreamId, Target};

@@ -1,4 +1,4 @@
-//! Live, archived, in the trash, and back.
+//! Checks of `relocate`: live, archived, in the trash, and back.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

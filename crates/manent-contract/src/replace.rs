@@ -1,4 +1,4 @@
-//! Streams that are replaced as a whole, where they are.
+//! Checks of `replace`: streams that are replaced as a whole, in the place they are in.
 
 use std::thread;
 use std::time::Duration;

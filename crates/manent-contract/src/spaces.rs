@@ -1,4 +1,4 @@
-//! Spaces: each has its own keys.
+//! Checks of spaces: each has its own keys.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Many at once: whatever has a receipt is there, once, in a row without gaps.
+//! Checks with many threads: whatever has a receipt is there, once, in a row without gaps.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

@@ -1,4 +1,4 @@
-//! The simulated disk as the engine sees it, and the doors that only tests use.
+//! [`SimDisk`]: the simulated disk as the engine sees it, and the methods that only tests use.
 //!
 //! [`SimDisk`] and its files implement the traits of `manent_log::fs` by turning each call into one numbered
 //! operation of the shared world. They behave as `RealDisk` does on Linux, down to the kinds of errors.

@@ -1,4 +1,4 @@
-//! Which operation goes wrong, and how.
+//! [`FaultPlan`]: the operations that fail, and the kind of each failure.
 //!
 //! Operations are all calls of the `Disk` and `DiskFile` traits (but `is_own`), by every handle and process
 //! of one simulated disk, counted from 0. A plan names the operation at which a fault strikes; a test that

@@ -1,4 +1,4 @@
-//! A disk that breaks on purpose, so that every crash the engine must survive can be had in a microsecond.
+//! A simulated disk with injected faults, on which every crash that the engine must survive takes a microsecond.
 //!
 //! [`SimDisk`] implements [`manent_log::fs::Disk`] in memory. What it does is decided by one seed and the
 //! order of the calls: the same seed and the same calls give the same bytes, the same faults and the same

@@ -1,4 +1,4 @@
-//! What a log may hold, given what was promised and what happened since.
+//! [`Model`]: the records that a log may hold, given what was promised and what happened since.
 //!
 //! The model keeps every record that may be in the file, in order, with the worst fault its receipt survives. After
 //! any crash it is shown what was read, and insists on three things: nothing was invented or changed, nothing that
@@ -35,7 +35,7 @@ struct Expected {
     given_up: bool,
 }
 
-/// The expectation.
+/// The records that are expected in a log.
 #[derive(Debug, Clone, Default)]
 pub struct Model {
     records: Vec<Expected>,

@@ -1,6 +1,6 @@
-//! The dice of the simulator: splitmix64, forty lines instead of a dependency.
+//! The random number generator of the simulator: splitmix64, forty lines instead of a dependency.
 //!
-//! The invariant: the same seed gives the same throws on every machine and in every version of this crate,
+//! The invariant: the same seed gives the same numbers on every machine and in every version of this crate,
 //! because a seed printed by a failed test must find the same failure tomorrow. Not for cryptography.
 
 use std::ops::RangeInclusive;

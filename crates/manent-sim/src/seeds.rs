@@ -1,4 +1,4 @@
-//! Many lives from as many seeds, on all cores, as the tests want them.
+//! Runs many simulated lives, one for each seed, on all cores.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, mpsc};

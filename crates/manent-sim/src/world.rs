@@ -1,4 +1,4 @@
-//! What all handles of one simulated disk share: the operation counter, faults, crashes, locks and capacity.
+//! [`World`]: the state that all handles of one simulated disk share (operation counter, faults, crashes, locks).
 //!
 //! Every trait call passes through [`World::run`]: it numbers the operation, asks the plan what becomes of
 //! it, lets the effect happen as far as that allows, records it, and then perhaps lets the world end.

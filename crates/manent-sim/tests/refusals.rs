@@ -1,4 +1,4 @@
-//! What must not be written to, and what must not be promised.
+//! Refusals: file systems that are not written to, and records that get no receipt.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may")]
 

@@ -1,4 +1,4 @@
-//! The validity rule twice: `frame::classify` and its twin in Python must judge every line alike.
+//! `frame::classify` and its second implementation in Python must judge every line alike.
 //!
 //! Left out of the corpus, because the two JSON parsers differ by design and no line of ours depends on it:
 //!
@@ -6,7 +6,7 @@
 //!   both take it);
 //! - integers of more than 4,300 digits: Python refuses them by default, `serde_json` passes over them;
 //! - nesting deeper than Python's recursion limit: Python gives up, `serde_json` walks it in a loop;
-//! - `NaN`, `Infinity` and `-Infinity` are in: Python would take them, and its twin is told not to.
+//! - `NaN`, `Infinity` and `-Infinity` are in: Python would take them, and the implementation refuses them.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -17,7 +17,7 @@ use manent_log::frame::{Class, FileKind, SEQ_MAX, classify};
 
 use crate::support::{Rng, header_line, plain_line, record, turn_line};
 
-/// Writes a class in the notation of the twin.
+/// Writes a class in the notation of the Python implementation.
 fn word(class: Class) -> String {
     match class {
         Class::Blank => "blank".to_owned(),

@@ -1,4 +1,4 @@
-//! What `verify` says, twice: by the engine and by a second verifier in Python that follows docs/FORMAT.md alone.
+//! `verify` of the engine and a second verifier in Python, which follows docs/FORMAT.md alone, must agree.
 //!
 //! A file kept for twenty years is read by a program nobody has written yet: two readers of one document must agree on
 //! every file, however it was hurt. Deep nesting, half surrogate pairs in names and huge integers are left out, for

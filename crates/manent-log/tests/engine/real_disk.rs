@@ -1,4 +1,4 @@
-//! The door to the real file system, where it promises more than one system call does: a rename that replaces nothing,
+//! The real file system, where its interface promises more than one system call does: a rename that replaces nothing,
 //! a lock on a directory, a lock that is let go while its file stays open. The simulated disk has the same tests.
 
 use std::io::ErrorKind;
