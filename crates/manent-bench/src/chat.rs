@@ -162,8 +162,7 @@ fn turns(bench: &Bench, dir: &Path, server: &ModelServer, name: &str, tokens: u6
     std::fs::create_dir_all(&workspace)?;
     let system = "You are a helpful assistant.".to_owned();
     let toolbox = toolbox(workspace);
-    let kernel =
-        Kernel::start_with(runtime.handle(), store.clone(), model.clone(), config, system, Some(toolbox));
+    let kernel = Kernel::start(runtime.handle(), store.clone(), model.clone(), config, system, Some(toolbox));
     let mut number = 0;
     let mut next = || -> Result<SessionKey> {
         number += 1;

@@ -7,14 +7,12 @@ use std::time::{Duration, Instant};
 
 use manent::SessionKey;
 use manent::consolidate::{Rules, Step};
-use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::Shared;
 use super::actor::{Inbox, Mailbox};
 use super::model_call::Urgency;
 use crate::config::ConsolidationTrigger;
-use crate::providers::Model;
 
 /// The handle of the actor.
 #[derive(Debug, Clone)]
@@ -40,16 +38,15 @@ enum Command {
 impl ConsolidationActor {
     /// Starts the actor; `None` if consolidation is off, or if there is no model that could do it.
     pub(super) fn start(shared: &Arc<Shared>) -> Option<ConsolidationActor> {
-        let off = shared.config.consolidate == ConsolidationTrigger::Off
-            || matches!(shared.model, Model::Recall(_));
+        let is_off = shared.config.consolidate == ConsolidationTrigger::Off || shared.is_recall();
         // A store of another program's sessions has no memory.
-        if off || shared.store.consolidation().is_err() {
+        if is_off || shared.store.consolidation().is_err() {
             return None;
         }
         let (shared, waiting) = (shared.clone(), Arc::new(Sessions::default()));
-        let known = waiting.clone();
+        let sessions = waiting.clone();
         let mailbox = Mailbox::start(&shared.runtime.clone(), "consolidation", move |inbox| {
-            serve(inbox, shared.clone(), known.clone())
+            serve(inbox, shared.clone(), sessions.clone())
         });
         Some(ConsolidationActor { mailbox, waiting })
     }
@@ -76,17 +73,13 @@ async fn serve(inbox: Inbox<Command>, shared: Arc<Shared>, waiting: Arc<Sessions
     let when = shared.config.consolidate;
     let mut inbox = inbox.lock().await;
     loop {
-        // Sessions that wait for a pause in the conversation are looked at now and then.
-        let command = match tokio::time::timeout(LOOK_EVERY, inbox.recv()).await {
-            Ok(None) => return,
-            Ok(command) => command,
-            Err(_) => None,
-        };
         let (mut ended, mut ending) = (None, None);
-        match command {
-            Some(Command::Ended(key)) => ended = Some(key),
-            Some(Command::End(done)) => ending = Some(done),
-            Some(Command::Answered) | None => {}
+        // Sessions that wait for a pause in the conversation are looked at now and then.
+        match tokio::time::timeout(LOOK_EVERY, inbox.recv()).await {
+            Ok(None) => return,
+            Ok(Some(Command::Ended(key))) => ended = Some(key),
+            Ok(Some(Command::End(done))) => ending = Some(done),
+            Ok(Some(Command::Answered)) | Err(_) => {}
         }
         let is_due = |key: &SessionKey, (answers, last): &mut (u32, Instant)| {
             let ends = ending.is_some() || ended.as_ref() == Some(key);
@@ -98,9 +91,8 @@ async fn serve(inbox: Inbox<Command>, shared: Arc<Shared>, waiting: Arc<Sessions
         };
         for key in due {
             let shared = shared.clone();
-            let handle = Handle::current();
             // A passage that fails is found in the journal next time, so its error is dropped here.
-            let _ = tokio::task::spawn_blocking(move || consolidate(&shared, &key, &handle)).await;
+            let _ = tokio::task::spawn_blocking(move || consolidate(&shared, &key)).await;
         }
         if let Some(done) = ending {
             let _ = done.send(());
@@ -110,7 +102,7 @@ async fn serve(inbox: Inbox<Command>, shared: Arc<Shared>, waiting: Arc<Sessions
 }
 
 /// Consolidates what is new in a session, as far as the budget goes. Blocks.
-fn consolidate(shared: &Shared, key: &SessionKey, handle: &Handle) -> manent::Result<()> {
+fn consolidate(shared: &Shared, key: &SessionKey) -> manent::Result<()> {
     let Some(listed) = shared.store.live(key)? else { return Ok(()) };
     let rules = Rules {
         tokens_per_day: shared.config.tokens_per_day,
@@ -118,7 +110,7 @@ fn consolidate(shared: &Shared, key: &SessionKey, handle: &Handle) -> manent::Re
         ..Rules::default()
     };
     let mut tasks = shared
-        .model_tasks(|request| handle.block_on(shared.models.ask(request.clone(), Urgency::Background)));
+        .model_tasks(|request| shared.runtime.block_on(shared.models.ask(request, Urgency::Background)));
     let mut holder = shared.store.consolidation()?.consolidator(HOLD_WAIT)?;
     while let Step::Done(done) = holder.step(&listed.id, &mut tasks, &rules)? {
         if !done.more {

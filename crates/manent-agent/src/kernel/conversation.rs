@@ -22,16 +22,15 @@ use manent::memory::Selection;
 use manent::tokens::Tokens;
 use manent::{NewTurn, Receipt, RecordError, Session, SessionKey, turn};
 use serde_json::{Map, Value, json};
-use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::Shared;
 use super::actor::{Inbox, KernelError, Mailbox};
 use super::consolidation::ConsolidationActor;
-use super::model_call::{ModelAnswer, Urgency};
+use super::model_call::{AnswerEnd, ModelAnswer, Urgency};
 use super::skill_runs::AnswerRuns;
 use super::tool_runner::{self, Approval, CallStyle};
-use crate::providers::{Model, ModelError, Reply, Request, ToolCall};
+use crate::providers::{ModelError, Reply, Request, ToolCall};
 use crate::text_tools;
 use crate::tools::Tools;
 
@@ -52,13 +51,26 @@ pub struct AnswerStream {
 
 #[derive(Debug)]
 enum Command {
-    Ask {
-        question: String,
-        events: mpsc::Sender<Event>,
-        stop: watch::Receiver<bool>,
-        reply: oneshot::Sender<Result<Answer, TurnError>>,
-    },
+    Ask { question: String, listener: Listener, reply: oneshot::Sender<Result<Answer, TurnError>> },
     End(oneshot::Sender<()>),
+}
+
+/// The kernel's end of an [`AnswerStream`]: events go to it, and a stop comes from it.
+#[derive(Debug, Clone)]
+pub(super) struct Listener {
+    pub(super) events: mpsc::Sender<Event>,
+    pub(super) stop: watch::Receiver<bool>,
+}
+
+impl Listener {
+    /// Sends an event, and waits while too many are unread. An event that nobody reads any more is dropped.
+    pub(super) async fn send(&self, event: Event) {
+        let _ = self.events.send(event).await;
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        *self.stop.borrow()
+    }
 }
 
 impl Conversation {
@@ -67,13 +79,13 @@ impl Conversation {
         key: SessionKey,
         consolidation: Option<ConsolidationActor>,
     ) -> Conversation {
-        let (shared, of) = (shared.clone(), key.clone());
+        let (shared, session) = (shared.clone(), key.clone());
         let mailbox = Mailbox::start(&shared.runtime.clone(), NAME, move |inbox| {
             // Without a workspace there are no tools; a conversation goes on without them.
             let tools = shared.tools.as_ref().and_then(|runner| {
-                runner.toolbox.tools(&shared.store, Arc::new(shared.memory.clone()), &of).ok()
+                runner.toolbox.tools(&shared.store, Arc::new(shared.memory.clone()), &session).ok()
             });
-            let (shared, key, consolidation) = (shared.clone(), of.clone(), consolidation.clone());
+            let (shared, key, consolidation) = (shared.clone(), session.clone(), consolidation.clone());
             ConversationActor { shared, key, consolidation, tokens: Tokens::default(), tools }.serve(inbox)
         });
         Conversation { key, mailbox }
@@ -89,8 +101,8 @@ impl Conversation {
         let (sender, events) = mpsc::channel(EVENTS_MAX);
         let (stop, stopped) = watch::channel(false);
         let (reply, answer) = oneshot::channel();
-        let question = question.into();
-        self.mailbox.send(Command::Ask { question, events: sender, stop: stopped, reply }).await?;
+        let listener = Listener { events: sender, stop: stopped };
+        self.mailbox.send(Command::Ask { question: question.into(), listener, reply }).await?;
         Ok(AnswerStream { events, answer, stop })
     }
 
@@ -218,8 +230,7 @@ struct ConversationActor {
 /// The question that is being answered.
 struct Turn<'a> {
     question: &'a str,
-    events: &'a mpsc::Sender<Event>,
-    stop: watch::Receiver<bool>,
+    listener: &'a Listener,
     runs: AnswerRuns,
 }
 
@@ -228,12 +239,12 @@ impl ConversationActor {
         let mut inbox = inbox.lock().await;
         while let Some(command) = inbox.recv().await {
             match command {
-                Command::Ask { question, events, stop, reply } => {
-                    let answer = self.answer(&question, &events, stop).await;
+                Command::Ask { question, listener, reply } => {
+                    let answer = self.answer(&question, &listener).await;
                     let is_answered = answer.is_ok();
                     let _ = reply.send(answer);
-                    // The listener is told that nothing more comes.
-                    drop(events);
+                    // Ends the stream of events.
+                    drop(listener);
                     if let Some(consolidation) = self.consolidation.as_ref().filter(|_| is_answered) {
                         consolidation.answered(&self.key);
                     }
@@ -249,31 +260,20 @@ impl ConversationActor {
         }
     }
 
-    async fn answer(
-        &mut self,
-        question: &str,
-        events: &mpsc::Sender<Event>,
-        stop: watch::Receiver<bool>,
-    ) -> Result<Answer, TurnError> {
-        let (session, context) = self.begin(question.to_owned(), events.clone(), stop.clone()).await?;
+    async fn answer(&mut self, question: &str, listener: &Listener) -> Result<Answer, TurnError> {
+        let (session, context) = self.begin(question.to_owned(), listener.clone()).await?;
         let runs = AnswerRuns::new(self.key.clone(), session.id().to_owned());
-        let mut turn = Turn { question, events, stop, runs };
+        let mut turn = Turn { question, listener, runs };
         let answer = self.rounds(session, context, &mut turn).await;
         if let Some(runner) = &self.shared.tools {
-            turn.runs.end(&runner.skill_runs, &answer, events).await;
+            turn.runs.end(&runner.skill_runs, &answer, listener).await;
         }
         answer
     }
 
     /// Takes the lease, appends the question, notes the configuration of the prompt, and makes the context.
-    async fn begin(
-        &self,
-        question: String,
-        events: mpsc::Sender<Event>,
-        stop: watch::Receiver<bool>,
-    ) -> Result<(Session, Context), TurnError> {
-        let (shared, key, tokens, runtime) =
-            (self.shared.clone(), self.key.clone(), self.tokens, Handle::current());
+    async fn begin(&self, question: String, listener: Listener) -> Result<(Session, Context), TurnError> {
+        let (shared, key, tokens) = (self.shared.clone(), self.key.clone(), self.tokens);
         let tools = shared.tools.as_ref().zip(self.tools.as_ref());
         let config = PromptConfig {
             system: Some(shared.system.clone()),
@@ -283,24 +283,23 @@ impl ConversationActor {
             ..PromptConfig::default()
         };
         // The record itself reads no system text, and remembers by searching.
-        let is_record = matches!(shared.model, Model::Recall(_));
         let selecting = shared.memory.clone().select(question.clone(), shared.memory_tokens);
-        let selecting = (!is_record).then(|| tokio::spawn(selecting));
+        let selecting = (!shared.is_recall()).then(|| tokio::spawn(selecting));
         blocking(move || {
             let mut session = shared.store.session(&key)?;
             let receipt = session.append(turn("user", question))?;
-            let _ = events.blocking_send(Event::QuestionSaved { seq: receipt.seq });
+            let _ = listener.events.blocking_send(Event::QuestionSaved { seq: receipt.seq });
             if let Some(selecting) = selecting {
-                let selected = runtime.block_on(selecting).unwrap_or_else(|e| Err(e.to_string()));
+                let selected = shared.runtime.block_on(selecting).unwrap_or_else(|e| Err(e.to_string()));
                 let selection = selected.unwrap_or_else(|why| {
                     let note =
                         format!("nothing remembered is used for this answer, because of the memory: {why}");
-                    let _ = events.blocking_send(Event::Note(note));
+                    let _ = listener.events.blocking_send(Event::Note(note));
                     Selection::default()
                 });
                 session.set_context(&config.remembering(&selection))?;
             }
-            let context = fitting_context(&shared, &mut session, tokens, &events, &stop, &runtime)?;
+            let context = fitting_context(&shared, &mut session, tokens, &listener)?;
             Ok((session, context))
         })
         .await
@@ -315,13 +314,13 @@ impl ConversationActor {
     ) -> Result<Answer, TurnError> {
         let mut was_unclear = false;
         for _ in 0..ROUNDS_MAX {
-            let _ = turn.events.send(Event::Sending { tokens: context.tokens }).await;
+            turn.listener.send(Event::Sending { tokens: context.tokens }).await;
             let request = Request::from(&context);
             let style = self.shared.tools.as_ref().map_or(CallStyle::Native, |tools| tools.toolbox.calling);
-            let answer = self.shared.models.stream(&request, style, turn.events, &mut turn.stop).await;
-            self.count(&answer.reply, &context, turn.events).await;
+            let answer = self.shared.models.stream(&request, style, turn.listener).await;
+            self.count(&answer.reply, &context, turn.listener).await;
             let record = answer_record(&answer, context.tokens).map_err(manent::Error::from)?;
-            let ModelAnswer { reply, end, error, unclear } = answer;
+            let ModelAnswer { reply, end, unclear } = answer;
             let mut seq = None;
             if let Some(record) = record {
                 let receipt;
@@ -329,36 +328,32 @@ impl ConversationActor {
                 turn.runs.wrote(receipt.seq, reply.usage);
                 seq = Some(receipt.seq);
             }
-            if let Some(error) = error {
-                return Err(error.into());
-            }
+            let stopped = match end {
+                AnswerEnd::Whole => false,
+                AnswerEnd::Stopped => true,
+                AnswerEnd::Broken(error) => return Err(error.into()),
+            };
             let repair = unclear.filter(|_| !was_unclear);
-            if end == AnswerEnd::Stopped || (reply.calls.is_empty() && repair.is_none()) {
-                return Ok(Answer {
-                    seq,
-                    text: reply.text,
-                    model: reply.model,
-                    stopped: end == AnswerEnd::Stopped,
-                    tokens: context.tokens,
-                });
+            if stopped || (reply.calls.is_empty() && repair.is_none()) {
+                let Reply { text, model, .. } = reply;
+                return Ok(Answer { seq, text, model, stopped, tokens: context.tokens });
             }
             was_unclear = repair.is_some();
             for call in &reply.calls {
                 // A call that was not made has no result; the context says so.
-                if *turn.stop.borrow() {
+                if turn.listener.is_stopped() {
                     break;
                 }
                 session = self.call(session, call, turn).await?;
             }
             let repair =
                 repair.map(|unclear| manent::turn("system", text_tools::repair_prompt(&unclear.problem)));
-            let (shared, tokens, runtime) = (self.shared.clone(), self.tokens, Handle::current());
-            let (events, stop) = (turn.events.clone(), turn.stop.clone());
+            let (shared, tokens, listener) = (self.shared.clone(), self.tokens, turn.listener.clone());
             (session, context) = blocking(move || {
                 if let Some(repair) = repair {
                     session.append(repair)?;
                 }
-                let context = fitting_context(&shared, &mut session, tokens, &events, &stop, &runtime)?;
+                let context = fitting_context(&shared, &mut session, tokens, &listener)?;
                 Ok((session, context))
             })
             .await?;
@@ -375,13 +370,13 @@ impl ConversationActor {
     ) -> Result<Session, TurnError> {
         let (mut outcome, mut is_run) = (tool_runner::no_tools(call), false);
         if let (Some(runner), Some(tools)) = (&self.shared.tools, &self.tools) {
-            outcome = runner.run(tools, call, turn.events, &mut turn.stop).await;
+            outcome = runner.run(tools, call, turn.listener).await;
             if let Some(skill) = &outcome.skill {
-                is_run = turn.runs.begin(&runner.skill_runs, skill, turn.question, turn.events).await;
+                is_run = turn.runs.begin(&runner.skill_runs, skill, turn.question, turn.listener).await;
             }
         }
         let finished = Event::ToolFinished { name: call.name.clone(), failed: outcome.result.failed };
-        let _ = turn.events.send(finished).await;
+        turn.listener.send(finished).await;
         let record = tool_runner::result_record(call, &outcome).map_err(manent::Error::from)?;
         let (session, receipt) = append(session, record).await?;
         if is_run {
@@ -391,7 +386,7 @@ impl ConversationActor {
     }
 
     /// Corrects our count of tokens by the server's. If the server read less than it was given, the user is told.
-    async fn count(&mut self, reply: &Reply, context: &Context, events: &mpsc::Sender<Event>) {
+    async fn count(&mut self, reply: &Reply, context: &Context, listener: &Listener) {
         match (reply.truncated, reply.usage.input) {
             (Some(cut), _) => {
                 let note = format!(
@@ -399,7 +394,7 @@ impl ConversationActor {
                      a smaller agent.max_context_tokens",
                     cut.read, cut.counted
                 );
-                let _ = events.send(Event::Note(note)).await;
+                listener.send(Event::Note(note)).await;
             }
             // A server that counts only what is new to it is not believed.
             (None, Some(read)) if read.saturating_mul(2) >= context.tokens => {
@@ -415,26 +410,23 @@ fn fitting_context(
     shared: &Shared,
     session: &mut Session,
     tokens: Tokens,
-    events: &mpsc::Sender<Event>,
-    stop: &watch::Receiver<bool>,
-    runtime: &Handle,
+    listener: &Listener,
 ) -> manent::Result<Context> {
     let context = session.context(tokens)?;
-    let is_record = matches!(shared.model, Model::Recall(_));
-    if is_record || shared.limits.exceeded_by(&context).is_none() {
+    if shared.is_recall() || shared.limits.exceeded_by(&context).is_none() {
         return Ok(context);
     }
     let mut tasks = shared.model_tasks(|request| {
-        runtime.block_on(shared.models.ask_unless_stopped(request, Urgency::Awaited, stop.clone()))
+        shared.runtime.block_on(shared.models.ask_unless_stopped(request, Urgency::Awaited, &listener.stop))
     });
     let summariser: &mut dyn Summariser = &mut tasks;
     let compacted = session.compact(tokens, shared.limits, false, Some(summariser))?;
     if let Some(compacted) = compacted {
         // A stop undoes the compaction too: the next question gets the summary it would have had.
-        if *stop.borrow() {
+        if listener.is_stopped() {
             session.undo_compaction()?;
         } else {
-            let _ = events.blocking_send(Event::Compacted(compacted));
+            let _ = listener.events.blocking_send(Event::Compacted(compacted));
         }
     }
     session.context(tokens)
@@ -458,17 +450,6 @@ async fn blocking<T: Send + 'static>(
     }
 }
 
-/// The end of an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum AnswerEnd {
-    /// Complete.
-    Whole,
-    /// Somebody stopped it.
-    Stopped,
-    /// The model or its server broke off.
-    Broken,
-}
-
 /// Makes the record of an answer, unless it is empty. `counted` is the size of its context in tokens, as we count.
 fn answer_record(answer: &ModelAnswer, counted: u64) -> Result<Option<NewTurn>, RecordError> {
     let reply = &answer.reply;
@@ -479,12 +460,10 @@ fn answer_record(answer: &ModelAnswer, counted: u64) -> Result<Option<NewTurn>, 
         return Ok(None);
     }
     let mut record = turn("assistant", text).string("model", &reply.model);
-    let usage = [("input", reply.usage.input), ("output", reply.usage.output)];
-    let mut usage: Map<String, Value> =
+    let counted = Some(counted).filter(|counted| *counted > 0);
+    let usage = [("input", reply.usage.input), ("output", reply.usage.output), ("counted", counted)];
+    let usage: Map<String, Value> =
         usage.into_iter().filter_map(|(name, n)| Some((name.to_owned(), json!(n?)))).collect();
-    if counted > 0 {
-        usage.insert("counted".to_owned(), json!(counted));
-    }
     if !usage.is_empty() {
         record = record.json("usage", &Value::Object(usage).to_string())?;
     }
@@ -499,10 +478,10 @@ fn answer_record(answer: &ModelAnswer, counted: u64) -> Result<Option<NewTurn>, 
         });
         record = record.json("tool_calls", &Value::Array(calls.collect()).to_string())?;
     }
-    match answer.end {
+    match &answer.end {
         AnswerEnd::Whole => {}
         AnswerEnd::Stopped => record = record.string("interrupted", "stopped"),
-        AnswerEnd::Broken => record = record.string("interrupted", "broken"),
+        AnswerEnd::Broken(_) => record = record.string("interrupted", "broken"),
     }
     if let Some(written) = written.filter(|_| !reply.calls.is_empty()) {
         record = record.string("written", written);

@@ -86,6 +86,11 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Returns true if the record itself answers, and no model.
+    fn is_recall(&self) -> bool {
+        matches!(self.model, Model::Recall(_))
+    }
+
     /// Returns the model for the tasks of the library. `ask` asks it, and waits.
     fn model_tasks<'a>(&self, ask: impl FnMut(&Request) -> Result<Reply, ModelError> + 'a) -> ModelTasks<'a> {
         let window = self.model.window().unwrap_or(self.limits.max_tokens);
@@ -94,13 +99,8 @@ impl Shared {
 }
 
 impl Kernel {
-    /// Starts a kernel on a runtime, with a store and a model.
-    pub fn start(runtime: &Handle, store: Store, model: Model, config: Config, system: String) -> Kernel {
-        Kernel::start_with(runtime, store, model, config, system, None)
-    }
-
-    /// Starts a kernel like [`Kernel::start`], with tools.
-    pub fn start_with(
+    /// Starts a kernel on a runtime, with a store and a model. Without `tools`, models are told of none.
+    pub fn start(
         runtime: &Handle,
         store: Store,
         model: Model,
@@ -155,7 +155,7 @@ impl Kernel {
     /// Subscribes to the events of the scheduled reports; `None` if they are off. A subscriber that falls behind loses
     /// the oldest.
     pub fn reviews(&self) -> Option<broadcast::Receiver<RetroEvent>> {
-        self.core.retro.as_ref().map(RetroWorker::subscribe)
+        self.core.retro.as_ref().map(|retro| retro.events.subscribe())
     }
 
     /// Ends everything: questions that are being answered come to their end, what is left to consolidate is looked at,
@@ -165,12 +165,9 @@ impl Kernel {
         if let Some(retro) = &self.core.retro {
             retro.stop();
         }
-        let open: Vec<Conversation> = {
-            let mut open = self.core.open.lock().unwrap_or_else(PoisonError::into_inner);
-            open.drain().map(|(_, conversation)| conversation).collect()
-        };
+        let open = std::mem::take(&mut *self.core.open.lock().unwrap_or_else(PoisonError::into_inner));
         let ending = async {
-            for conversation in open {
+            for conversation in open.into_values() {
                 conversation.end().await;
             }
             if let Some(consolidation) = &self.core.consolidation {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::conversation::{AnswerEnd, Event};
+use super::conversation::{Event, Listener};
 use super::tool_runner::CallStyle;
 use crate::providers::{Model, ModelError, Reply, ReplyEvent, Request};
 use crate::text_tools::{self, AnswerParser};
@@ -22,8 +22,8 @@ use crate::text_tools::{self, AnswerParser};
 #[derive(Debug)]
 pub(super) struct ModelCalls {
     model: Model,
-    awaited: Semaphore,
-    background: Semaphore,
+    /// The limit for each [`Urgency`].
+    permits: [Semaphore; 2],
     /// The time for an answer that is not streamed.
     ask_within: Duration,
 }
@@ -39,9 +39,16 @@ pub(super) enum Urgency {
 pub(super) struct ModelAnswer {
     pub(super) reply: Reply,
     pub(super) end: AnswerEnd,
-    pub(super) error: Option<ModelError>,
     /// A call by text that could not be understood.
     pub(super) unclear: Option<UnclearCall>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum AnswerEnd {
+    Whole,
+    Stopped,
+    /// The model or its server broke off.
+    Broken(ModelError),
 }
 
 /// A call by text that could not be understood.
@@ -54,8 +61,8 @@ pub(super) struct UnclearCall {
 
 impl ModelCalls {
     pub(super) fn new(model: Model, ask_within: Duration) -> Arc<ModelCalls> {
-        let (awaited, background) = (Semaphore::new(AWAITED_MAX), Semaphore::new(BACKGROUND_MAX));
-        Arc::new(ModelCalls { model, awaited, background, ask_within })
+        let permits = [AWAITED_MAX, BACKGROUND_MAX].map(Semaphore::new);
+        Arc::new(ModelCalls { model, permits, ask_within })
     }
 
     /// Asks for an answer of which only the whole is wanted, within the time for such answers; time spent waiting for
@@ -63,10 +70,10 @@ impl ModelCalls {
     /// task, and so the caller.
     pub(super) async fn ask(
         self: &Arc<ModelCalls>,
-        request: Request,
+        request: &Request,
         urgency: Urgency,
     ) -> Result<Reply, ModelError> {
-        let (calls, mut task) = (self.clone(), JoinSet::new());
+        let (calls, request, mut task) = (self.clone(), request.clone(), JoinSet::new());
         task.spawn(async move {
             let _permit = calls.permit(urgency).await?;
             calls.model.ask_within(&request, calls.ask_within).await
@@ -82,12 +89,12 @@ impl ModelCalls {
         self: &Arc<ModelCalls>,
         request: &Request,
         urgency: Urgency,
-        mut stop: watch::Receiver<bool>,
+        stop: &watch::Receiver<bool>,
     ) -> Result<Reply, ModelError> {
         tokio::select! {
             biased;
-            () = stopped(&mut stop) => Err(ModelError::Stopped),
-            reply = self.ask(request.clone(), urgency) => reply,
+            () = stopped(stop) => Err(ModelError::Stopped),
+            reply = self.ask(request, urgency) => reply,
         }
     }
 
@@ -98,8 +105,7 @@ impl ModelCalls {
         &self,
         request: &Request,
         style: CallStyle,
-        events: &mpsc::Sender<Event>,
-        stop: &mut watch::Receiver<bool>,
+        listener: &Listener,
     ) -> ModelAnswer {
         let tools = request.tools.as_deref().filter(|_| style == CallStyle::Text).map(text_tools::tool_names);
         let flat = tools.is_some().then(|| text_tools::flatten(request));
@@ -115,39 +121,35 @@ impl ModelCalls {
                 ReplyEvent::Call(_) => return,
             });
         };
-        let mut calling = pin!(async {
+        // The sender of pieces is dropped at the end of the call, which ends the loop below.
+        let mut calling = pin!(async move {
             let _permit = self.permit(Urgency::Awaited).await?;
             catch_panic(self.model.chat(flat.as_ref().unwrap_or(request), &mut on)).await
         });
-        let outcome = loop {
+        let mut outcome = None;
+        loop {
             tokio::select! {
                 biased;
-                () = stopped(stop) => break None,
-                Some(piece) = pieces.recv() => {
+                () = stopped(&listener.stop), if outcome.is_none() => break,
+                piece = pieces.recv() => {
+                    let Some(piece) = piece else { break };
                     if let Some(event) = take(piece, &mut so_far, parser.as_mut()) {
-                        send(event, events, stop).await;
+                        send(event, listener).await;
                     }
                 }
-                ended = &mut calling => break Some(ended),
-            }
-        };
-        while outcome.is_some()
-            && let Ok(piece) = pieces.try_recv()
-        {
-            if let Some(event) = take(piece, &mut so_far, parser.as_mut()) {
-                send(event, events, stop).await;
+                ended = &mut calling, if outcome.is_none() => outcome = Some(ended),
             }
         }
-        let (reply, end, error) = match outcome {
-            Some(Ok(reply)) => (reply, AnswerEnd::Whole, None),
-            Some(Err(error)) => (so_far, AnswerEnd::Broken, Some(error)),
-            None => (so_far, AnswerEnd::Stopped, None),
+        let (reply, end) = match outcome {
+            Some(Ok(reply)) => (reply, AnswerEnd::Whole),
+            Some(Err(error)) => (so_far, AnswerEnd::Broken(error)),
+            None => (so_far, AnswerEnd::Stopped),
         };
-        let mut answer = ModelAnswer { reply, end, error, unclear: None };
+        let mut answer = ModelAnswer { reply, end, unclear: None };
         if let Some(parser) = parser {
             let (rest, parsed) = parser.finish();
             if !rest.is_empty() {
-                send(Event::Text(rest), events, stop).await;
+                send(Event::Text(rest), listener).await;
             }
             // A call that was cut off is not made, and what came of it is kept as it came.
             if answer.end == AnswerEnd::Whole {
@@ -160,11 +162,7 @@ impl ModelCalls {
     }
 
     async fn permit(&self, urgency: Urgency) -> Result<SemaphorePermit<'_>, ModelError> {
-        let permits = match urgency {
-            Urgency::Awaited => &self.awaited,
-            Urgency::Background => &self.background,
-        };
-        permits.acquire().await.map_err(|_| ModelError::Broke)
+        self.permits[urgency as usize].acquire().await.map_err(|_| ModelError::Broke)
     }
 }
 
@@ -197,16 +195,16 @@ async fn catch_panic<T>(future: impl Future<Output = Result<T, ModelError>>) -> 
 }
 
 /// Sends an event, unless there is a stop while nobody listens.
-async fn send(event: Event, events: &mpsc::Sender<Event>, stop: &mut watch::Receiver<bool>) {
+async fn send(event: Event, listener: &Listener) {
     tokio::select! {
-        _ = events.send(event) => {}
-        () = stopped(stop) => {}
+        () = listener.send(event) => {}
+        () = stopped(&listener.stop) => {}
     }
 }
 
 /// Waits for a stop; for ever if nobody can give one.
-pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
-    if stop.wait_for(|stop| *stop).await.is_err() {
+pub(super) async fn stopped(stop: &watch::Receiver<bool>) {
+    if stop.clone().wait_for(|stop| *stop).await.is_err() {
         std::future::pending::<()>().await;
     }
 }
@@ -283,7 +281,7 @@ mod tests {
     /// Streams an answer to a listener that is always ready.
     async fn stream(calls: &ModelCalls, text: &str) -> (String, ModelAnswer) {
         let (events, mut received) = mpsc::channel(1);
-        let (_stop, mut stopped) = watch::channel(false);
+        let (_stop, stop) = watch::channel(false);
         let listening = tokio::spawn(async move {
             let mut shown = String::new();
             while let Some(event) = received.recv().await {
@@ -293,8 +291,9 @@ mod tests {
             }
             shown
         });
-        let answer = calls.stream(&asking(text), CallStyle::Native, &events, &mut stopped).await;
-        drop(events);
+        let listener = Listener { events, stop };
+        let answer = calls.stream(&asking(text), CallStyle::Native, &listener).await;
+        drop(listener);
         (listening.await.unwrap(), answer)
     }
 
@@ -303,9 +302,9 @@ mod tests {
         let (calls, _) = scripted();
         let (shown, broken) = stream(&calls, "panic").await;
         assert_eq!((shown.as_str(), broken.reply.text.as_str()), ("so far", "so far"));
-        assert!(broken.end == AnswerEnd::Broken && broken.error == Some(ModelError::Broke));
-        assert_eq!(calls.ask(asking("panic"), Urgency::Background).await, Err(ModelError::Broke));
-        let whole = calls.ask(asking("go on"), Urgency::Background).await.unwrap();
+        assert_eq!(broken.end, AnswerEnd::Broken(ModelError::Broke));
+        assert_eq!(calls.ask(&asking("panic"), Urgency::Background).await, Err(ModelError::Broke));
+        let whole = calls.ask(&asking("go on"), Urgency::Background).await.unwrap();
         assert_eq!(whole.text, "so far, and the rest");
     }
 
@@ -315,9 +314,9 @@ mod tests {
         let mut waiting = JoinSet::new();
         for _ in 0..6 {
             let calls = calls.clone();
-            waiting.spawn(async move { calls.ask(asking("for ever"), Urgency::Background).await });
+            waiting.spawn(async move { calls.ask(&asking("for ever"), Urgency::Background).await });
         }
-        calls.ask(asking("now"), Urgency::Awaited).await.unwrap();
+        calls.ask(&asking("now"), Urgency::Awaited).await.unwrap();
         while at_work.load(Ordering::SeqCst) == 0 {
             tokio::task::yield_now().await;
         }
@@ -332,7 +331,7 @@ mod tests {
     async fn ask_has_a_deadline_and_stream_has_none() {
         let (calls, _) = scripted();
         for urgency in [Urgency::Awaited, Urgency::Background] {
-            let late = calls.ask(asking("slowly"), urgency).await;
+            let late = calls.ask(&asking("slowly"), urgency).await;
             assert_eq!(late, Err(ModelError::OutOfTime { after: LONG }));
         }
         let (shown, answer) = stream(&calls, "slowly").await;

@@ -11,13 +11,12 @@ use std::time::Duration;
 use manent_runs::retrospective::{
     LessonChanges, Narrative, Report, Reports, Schedule, ScheduleOutcome, Topic,
 };
-use tokio::runtime::Handle;
 use tokio::sync::{broadcast, watch};
 
 use super::Shared;
 use super::model_call::{Urgency, stopped};
 use crate::config::RetroInterval;
-use crate::providers::{Model, Request};
+use crate::providers::Request;
 
 /// An event of the scheduled reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +49,7 @@ pub struct RetroReport {
 /// The handle of the task. When it is dropped, the task ends.
 #[derive(Debug)]
 pub(super) struct RetroWorker {
-    events: broadcast::Sender<RetroEvent>,
+    pub(super) events: broadcast::Sender<RetroEvent>,
     /// The order to stop: a flag for threads, and a channel for whoever waits for a model.
     flag: Arc<AtomicBool>,
     stop: watch::Sender<bool>,
@@ -75,10 +74,6 @@ impl RetroWorker {
         self.flag.store(true, Ordering::Relaxed);
         self.stop.send_replace(true);
     }
-
-    pub(super) fn subscribe(&self) -> broadcast::Receiver<RetroEvent> {
-        self.events.subscribe()
-    }
 }
 
 impl Drop for RetroWorker {
@@ -96,24 +91,22 @@ struct RetroTask {
 }
 
 /// Looks again and again whether a report is due. A panic of a look is caught, so the task needs no restart.
-async fn run(mut work: RetroTask, events: broadcast::Sender<RetroEvent>) {
+async fn run(work: RetroTask, events: broadcast::Sender<RetroEvent>) {
     let mut rest = FIRST_LOOK.min(work.every);
     loop {
         tokio::select! {
-            () = stopped(&mut work.stop) => return,
+            () = stopped(&work.stop) => return,
             () = tokio::time::sleep(rest) => {}
         }
-        let (working, handle) = (work.clone(), Handle::current());
-        let looked = tokio::task::spawn_blocking(move || look(&working, &handle)).await;
+        let working = work.clone();
+        let looked = tokio::task::spawn_blocking(move || look(&working)).await;
+        // A failure mostly repeats, because the disk is full or read-only: the next try waits longer.
+        let failed = |why: String| {
+            (Some(RetroEvent::Failed(why)), work.every.clamp(Duration::from_secs(1), Duration::from_hours(1)))
+        };
         let (event, until_next) = match looked {
-            Ok(Ok(seen)) => seen,
-            // A failure mostly repeats, because the disk is full or read-only: the next try waits longer.
-            Ok(Err(error)) => (Some(RetroEvent::Failed(error.to_string())), after_failure(work.every)),
-            Err(broken) if broken.is_panic() => {
-                let what =
-                    "it broke off while looking back; that is a bug, and nothing else is touched by it";
-                (Some(RetroEvent::Failed(what.to_owned())), after_failure(work.every))
-            }
+            Ok(outcome) => outcome.unwrap_or_else(|error| failed(error.to_string())),
+            Err(broken) if broken.is_panic() => failed(PANICKED.to_owned()),
             Err(_) => return,
         };
         // Mostly nobody listens.
@@ -125,7 +118,7 @@ async fn run(mut work: RetroTask, events: broadcast::Sender<RetroEvent>) {
 }
 
 /// Makes a report if one is due. Returns the event, and the time until the next look. Blocks.
-fn look(work: &RetroTask, handle: &Handle) -> manent_runs::Result<(Option<RetroEvent>, Duration)> {
+fn look(work: &RetroTask) -> manent_runs::Result<(Option<RetroEvent>, Duration)> {
     let RetroTask { shared, every, flag, .. } = work;
     let reports = Reports::open(&shared.store)?;
     let schedule = Schedule {
@@ -136,8 +129,7 @@ fn look(work: &RetroTask, handle: &Handle) -> manent_runs::Result<(Option<RetroE
         stop: flag,
     };
     let mut troubles = Vec::new();
-    let looked =
-        reports.make_if_due(&schedule, &mut |report| narrate(work, handle, report, &mut troubles))?;
+    let looked = reports.make_if_due(&schedule, &mut |report| narrate(work, report, &mut troubles))?;
     let later = LOOK_EVERY.min(*every);
     match looked {
         ScheduleOutcome::Made(report) => {
@@ -164,43 +156,24 @@ fn remember(shared: &Shared, report: &Report, troubles: &mut Vec<String>) -> Opt
         return None;
     }
     let memory = shared.store.memory().map_err(manent_runs::Error::from);
-    match memory.and_then(|memory| report.remember(&memory, MEMORY_WAIT)) {
-        Ok(remembered) => Some(remembered),
-        Err(error) => {
-            troubles.push(format!("nothing of it was remembered: {error}"));
-            None
-        }
-    }
+    let remembered = memory.and_then(|memory| report.remember(&memory, MEMORY_WAIT));
+    remembered.inspect_err(|error| troubles.push(format!("nothing of it was remembered: {error}"))).ok()
 }
 
 /// Returns the prose of a model on the report, if that is configured.
-fn narrate(
-    work: &RetroTask,
-    handle: &Handle,
-    report: &Report,
-    troubles: &mut Vec<String>,
-) -> Option<Narrative> {
+fn narrate(work: &RetroTask, report: &Report, troubles: &mut Vec<String>) -> Option<Narrative> {
     let RetroTask { shared, stop, .. } = work;
-    if !shared.config.retro.with_model || report.totals.runs == 0 || matches!(shared.model, Model::Recall(_))
-    {
+    if !shared.config.retro.with_model || report.totals.runs == 0 || shared.is_recall() {
         return None;
     }
     let ask = |request: &Request| {
-        handle.block_on(shared.models.ask_unless_stopped(request, Urgency::Background, stop.clone()))
+        shared.runtime.block_on(shared.models.ask_unless_stopped(request, Urgency::Background, stop))
     };
-    match report.narrate(&mut shared.model_tasks(ask)) {
-        Ok(narrative) => Some(narrative),
-        Err(why) => {
-            troubles.push(format!("{why}; the facts are told without the prose"));
-            None
-        }
-    }
+    let narrative = report.narrate(&mut shared.model_tasks(ask));
+    narrative.inspect_err(|why| troubles.push(format!("{why}; the facts are told without the prose"))).ok()
 }
 
-fn after_failure(every: Duration) -> Duration {
-    every.clamp(Duration::from_secs(1), Duration::from_hours(1))
-}
-
+const PANICKED: &str = "it broke off while looking back; that is a bug, and nothing else is touched by it";
 /// Long enough that a single question does not pay for it.
 const FIRST_LOOK: Duration = Duration::from_secs(5);
 /// A look costs a list of the runs at most.

@@ -9,10 +9,9 @@ use manent::{SessionKey, Store};
 use manent_runs::{INTERRUPTED, NewAttempt, NewRun, RecordRange, RunEnd, Runs, StartedRun, Status};
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 
 use super::actor::JobQueue;
-use super::conversation::{Answer, Event, TurnError};
+use super::conversation::{Answer, Event, Listener, TurnError};
 use crate::providers::TokenUsage;
 use crate::skills::{Caller, Skill, SkillError, Skills};
 use crate::tools::{beginning, one_line};
@@ -29,8 +28,8 @@ pub(super) struct SkillText {
 
 /// Reads what a call of [`USE_SKILL`] asks for.
 pub(super) fn read_skill(skills: &Skills, arguments: &str) -> Result<SkillText, SkillError> {
-    let given = serde_json::from_str::<Value>(arguments).unwrap_or_default();
-    let text = |name: &str| given.get(name).and_then(Value::as_str).unwrap_or_default();
+    let arguments = serde_json::from_str::<Value>(arguments).unwrap_or_default();
+    let text = |name: &str| arguments.get(name).and_then(Value::as_str).unwrap_or_default();
     let (name, file) = (text("name"), text("file"));
     let skill = skills.call(name, Caller::Model)?;
     let is_instructions = file.is_empty();
@@ -134,7 +133,7 @@ impl AnswerRuns {
         runs: &SkillRuns,
         skill: &SkillText,
         question: &str,
-        events: &mpsc::Sender<Event>,
+        listener: &Listener,
     ) -> bool {
         if self.open.iter().any(|open| open.started.run.skill == skill.skill) {
             return false;
@@ -148,18 +147,14 @@ impl AnswerRuns {
             ..NewRun::default()
         };
         let session = self.session.clone();
-        match runs.write(move |runs| runs.begin(&session, run)).await {
-            Ok(Some(started)) => {
-                self.open.push(OpenRun { started, begun: Instant::now(), instructions: 0 });
-                return true;
-            }
-            Ok(None) => {}
-            Err(error) => {
-                let note = format!("the run of the skill {} is not recorded: {error}", skill.skill);
-                let _ = events.send(Event::Note(note)).await;
-            }
+        let started = runs.write(move |runs| runs.begin(&session, run)).await;
+        if let Err(error) = &started {
+            let note = format!("the run of the skill {} is not recorded: {error}", skill.skill);
+            listener.send(Event::Note(note)).await;
         }
-        false
+        let Ok(Some(started)) = started else { return false };
+        self.open.push(OpenRun { started, begun: Instant::now(), instructions: 0 });
+        true
     }
 
     /// Notes that the instructions of the run that began last are record `seq`.
@@ -170,18 +165,13 @@ impl AnswerRuns {
     }
 
     /// Records the ends of all runs.
-    pub(super) async fn end(
-        self,
-        runs: &SkillRuns,
-        answer: &Result<Answer, TurnError>,
-        events: &mpsc::Sender<Event>,
-    ) {
+    pub(super) async fn end(self, runs: &SkillRuns, answer: &Result<Answer, TurnError>, listener: &Listener) {
         for open in &self.open {
             let (started, end) = (open.started.clone(), self.run_end(open, answer));
             if let Err(error) = runs.write(move |runs| runs.finish(&started, &end).map(drop)).await {
                 let skill = &open.started.run.skill;
                 let note = format!("how the run of the skill {skill} ended is not recorded: {error}");
-                let _ = events.send(Event::Note(note)).await;
+                listener.send(Event::Note(note)).await;
             }
         }
     }

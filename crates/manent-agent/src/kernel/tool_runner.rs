@@ -4,6 +4,7 @@
 //! none of them. A tool that panics ends one call. One that does not end is waited for no longer than a limit, or than
 //! a stop and some seconds; then its outcome is unknown, and the conversation goes on.
 
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,10 +12,10 @@ use std::time::Duration;
 use manent::log::fs::Disk;
 use manent::{NewTurn, RecordError, SessionKey, Store, turn};
 use serde_json::Value;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::mpsc;
 
 use super::actor::{JobQueue, KernelError};
-use super::conversation::Event;
+use super::conversation::{Event, Listener};
 use super::model_call::stopped;
 use super::skill_runs::{self, SkillRuns, SkillText, USE_SKILL};
 use crate::policy::{ApprovalScope, Approver, Grant, Permission, Prefix, ToolPolicy};
@@ -72,7 +73,7 @@ impl Toolbox {
         keeper: Arc<dyn MemorySink>,
         session: &SessionKey,
     ) -> Result<Tools, ToolError> {
-        let surroundings = ToolContext {
+        let context = ToolContext {
             disk: self.disk.clone(),
             workspace: self.workspace.clone(),
             hidden: self.hidden.clone(),
@@ -81,7 +82,7 @@ impl Toolbox {
             session: session.clone(),
             shell: self.shell.clone(),
         };
-        Tools::new(surroundings)?.without(&self.unreadable)
+        Tools::new(context)?.without(&self.unreadable)
     }
 }
 
@@ -109,104 +110,101 @@ impl ToolRunner {
     }
 
     /// Decides on a call and runs it.
-    pub(super) async fn run(
+    pub(super) async fn run(&self, tools: &Tools, call: &ToolCall, listener: &Listener) -> ToolOutcome {
+        let outcome = match call.name.as_str() {
+            USE_SKILL => self.use_skill(call).await,
+            _ => self.run_tool(tools, call, listener).await,
+        };
+        outcome.unwrap_or_else(|refused| refused)
+    }
+
+    /// Runs a tool. The error is the outcome of a call that was not run, or whose result is unknown.
+    async fn run_tool(
         &self,
         tools: &Tools,
         call: &ToolCall,
-        events: &mpsc::Sender<Event>,
-        stop: &mut watch::Receiver<bool>,
-    ) -> ToolOutcome {
-        if call.name == USE_SKILL {
-            return self.use_skill(call).await;
-        }
-        let (tools, written) = (tools.clone(), call.clone());
-        let prepared = match self.calls.run(LOOK_WITHIN, move || tools.prepare(&written)).await {
-            Ok(Ok(prepared)) => prepared,
-            Ok(Err(error)) => return refused(error.to_string(), "refused: the call is not right"),
-            Err(error) => return broke(error, "refused: it broke"),
-        };
-        let (prepared, decision) = match self.decide(prepared, events, stop).await {
-            Ok(allowed) => allowed,
-            Err(outcome) => return outcome,
-        };
-        let _ = events.send(Event::ToolStarted { what: prepared.what.clone() }).await;
+        listener: &Listener,
+    ) -> Result<ToolOutcome, ToolOutcome> {
+        let (tools, call) = (tools.clone(), call.clone());
+        let prepared = self.look(move || tools.prepare(&call), "refused: the call is not right").await?;
+        let (prepared, decision) = self.decide(prepared, listener).await?;
+        listener.send(Event::ToolStarted { what: prepared.what.clone() }).await;
         let within = if prepared.effect == ToolEffect::Run { COMMAND_WITHIN } else { RUN_WITHIN };
-        let told = stop.clone();
+        let flag = listener.clone();
         let stopped_for_long = async {
-            stopped(stop).await;
+            stopped(&listener.stop).await;
             tokio::time::sleep(STOP_WITHIN).await;
         };
         let done = tokio::select! {
-            done = self.calls.run(within, move || prepared.run(&|| *told.borrow())) => done,
+            done = self.calls.run(within, move || prepared.run(&|| flag.is_stopped())) => done,
             // The tool has got the stop flag too, so that its thread mostly ends soon after.
             () = stopped_for_long => Err(KernelError::Late { actor: NAME, after: STOP_WITHIN }),
         };
-        match done {
-            Ok(result) => ToolOutcome { result, decision, skill: None },
-            Err(error) => broke(error, &decision),
-        }
+        let result = done.map_err(|error| broke(error, &decision))?;
+        Ok(ToolOutcome { result, decision, skill: None })
+    }
+
+    /// Runs a job that changes nothing. An error refuses the call, with this decision if it is the job's.
+    async fn look<T: Send + 'static, E: Display + Send + 'static>(
+        &self,
+        job: impl FnOnce() -> Result<T, E> + Send + 'static,
+        decision: &str,
+    ) -> Result<T, ToolOutcome> {
+        let done =
+            self.calls.run(LOOK_WITHIN, job).await.map_err(|error| broke(error, "refused: it broke"))?;
+        done.map_err(|error| refused(error.to_string(), decision))
     }
 
     /// Gives the instructions of a skill, or a file of it.
-    async fn use_skill(&self, call: &ToolCall) -> ToolOutcome {
+    async fn use_skill(&self, call: &ToolCall) -> Result<ToolOutcome, ToolOutcome> {
         let (toolbox, arguments) = (self.toolbox.clone(), call.arguments.clone());
         let reading = move || skill_runs::read_skill(&toolbox.skills, &arguments);
-        let skill = match self.calls.run(LOOK_WITHIN, reading).await {
-            Ok(Ok(skill)) => skill,
-            Ok(Err(error)) => return refused(error.to_string(), "refused: no such skill"),
-            Err(error) => return broke(error, "refused: it broke"),
-        };
+        let skill = self.look(reading, "refused: no such skill").await?;
         let decision =
             format!("allowed: skill {} ({})", skill.skill, &skill.hash[..skill.hash.len().min(16)]);
         let mut outcome = refused(skill.text.clone(), &decision);
         outcome.result.failed = false;
         outcome.skill = Some(skill).filter(|skill| skill.is_instructions);
-        outcome
+        Ok(outcome)
     }
 
     /// Decides whether a call may be run. Where a person must allow it, that person is asked.
     async fn decide(
         &self,
         prepared: PreparedCall,
-        events: &mpsc::Sender<Event>,
-        stop: &mut watch::Receiver<bool>,
+        listener: &Listener,
     ) -> Result<(PreparedCall, String), ToolOutcome> {
         let decision = lock(&self.toolbox.policy).decide(&prepared, self.toolbox.asking);
         match decision.permission {
             Permission::Allow => return Ok((prepared, format!("allowed: {}", decision.why))),
             Permission::Deny => {
-                let told = format!("not allowed: {}", decision.why);
-                return Err(refused(told, &format!("denied: {}", decision.why)));
+                let content = format!("not allowed: {}", decision.why);
+                return Err(refused(content, &format!("denied: {}", decision.why)));
             }
             Permission::Ask => {}
         }
-        let previewing = move || {
-            let preview = prepared.preview();
-            (prepared, preview)
-        };
-        let previewed = self.calls.run(LOOK_WITHIN, previewing).await;
-        let (prepared, preview) = previewed.map_err(|error| broke(error, "refused: it broke"))?;
-        let preview = preview.map_err(|e| refused(e.to_string(), "refused: the call is not right"))?;
-        let (reply, replied) = oneshot::channel();
+        let previewing = move || prepared.preview().map(|preview| (prepared, preview));
+        let (prepared, preview) = self.look(previewing, "refused: the call is not right").await?;
+        let (reply, mut replies) = mpsc::channel(1);
         let approval = Approval {
             what: prepared.what.clone(),
             why: decision.why,
             preview,
             prefix: ToolPolicy::prefix_of(&prepared).filter(|_| prepared.once_because.is_none()),
             is_for_once: prepared.once_because.is_some(),
-            reply: Arc::new(Mutex::new(Some(reply))),
+            reply,
         };
-        let _ = events.send(Event::Approve(approval)).await;
+        listener.send(Event::Approve(approval)).await;
         let replied = tokio::select! {
-            replied = replied => replied.unwrap_or(ApprovalReply::No(None)),
-            () = stopped(stop) => ApprovalReply::No(Some("it was stopped".to_owned())),
+            replied = replies.recv() => replied.unwrap_or(ApprovalReply::No(None)),
+            () = stopped(&listener.stop) => ApprovalReply::No(Some("it was stopped".to_owned())),
         };
         match replied {
             ApprovalReply::Yes(answer, grant) => {
-                let kept = lock(&self.toolbox.policy).remember(&prepared, answer, &grant);
-                if let Err(error) = kept {
+                let remembered = lock(&self.toolbox.policy).remember(&prepared, answer, &grant);
+                if let Err(error) = remembered {
                     let note = format!("that was allowed this time only: {error}");
-                    let _ = events.send(Event::Note(note)).await;
+                    listener.send(Event::Note(note)).await;
                 }
                 Ok((prepared, "allowed by the user".to_owned()))
             }
@@ -231,7 +229,7 @@ pub struct Approval {
     pub prefix: Option<Prefix>,
     /// True if permission counts for this call only, whatever is replied.
     pub is_for_once: bool,
-    reply: Arc<Mutex<Option<oneshot::Sender<ApprovalReply>>>>,
+    reply: mpsc::Sender<ApprovalReply>,
 }
 
 /// The reply of a person to an [`Approval`].
@@ -246,9 +244,7 @@ pub enum ApprovalReply {
 impl Approval {
     /// Replies. The first reply counts; if all clones are dropped without one, the call is refused.
     pub fn answer(&self, reply: ApprovalReply) {
-        if let Some(sender) = lock(&self.reply).take() {
-            let _ = sender.send(reply);
-        }
+        let _ = self.reply.try_send(reply);
     }
 }
 

@@ -31,27 +31,18 @@ pub(super) type Calls = Result<Vec<ToolCall>, Reject>;
 
 /// Returns the calls in the body of a marked block. `name` is the tool that the opening tag names.
 ///
-/// A body is JSON; or a name, whatever the template puts behind it, and JSON or XML arguments; or a call as in Python.
+/// A body is JSON, or a name, whatever the template puts behind it, and JSON or XML arguments.
 pub(super) fn from_body(text: &str, name: Option<&str>, tools: &[String]) -> Calls {
     let text = text.trim();
-    let text = FENCES.iter().find_map(|fence| text.strip_prefix(fence)).unwrap_or(text).trim_start();
     if name.is_none() && text.starts_with(['{', '[']) {
         return from_json(text, CallContext::Marked, tools);
     }
-    let (name, rest) = name.map_or_else(
-        || {
-            let text = text.strip_prefix(DEEPSEEK_TYPE).unwrap_or(text);
-            text.split_at(text.find(|c| !is_name(c)).unwrap_or(text.len()))
-        },
-        |name| (name, text),
-    );
+    let first_word = || text.split_at(text.find(|c| !is_name(c)).unwrap_or(text.len()));
+    let (name, rest) = name.map_or_else(first_word, |name| (name, text));
     if name.is_empty() {
         return Err(Reject::Malformed("a call names no tool".to_owned()));
     }
-    if rest.starts_with('(') {
-        return from_json(text, CallContext::Marked, tools);
-    }
-    let name = known(name, tools).map_err(Reject::Malformed)?;
+    let name = find_tool(name, tools).map_err(Reject::Malformed)?;
     let rest = rest.trim_start();
     if !rest.is_empty() && !rest.starts_with(['{', '<', '[', '`']) {
         return Err(Reject::Malformed(format!("the call of {name} is neither JSON nor XML")));
@@ -71,10 +62,7 @@ pub(super) fn from_json(text: &str, context: CallContext, tools: &[String]) -> C
         (None, CallContext::Marked) => Reject::Malformed(format!("a call is not valid JSON: {error}")),
         (None, CallContext::Unmarked) => Reject::NotACall,
     })?;
-    let mut calls = Vec::new();
-    for json in &found {
-        collect(json, context, tools, WRAPPERS_MAX, &mut calls)?;
-    }
+    let calls = from_value(&format!("[{}]", found.join(",")), context, tools)?;
     if calls.is_empty() { Err(Reject::NotACall) } else { Ok(calls) }
 }
 
@@ -87,7 +75,7 @@ pub(super) fn is_first_key(text: &str) -> bool {
 }
 
 /// Returns the tool that `name` means. Kimi and others write `functions.name:0`.
-pub(super) fn known<'a>(name: &str, tools: &'a [String]) -> Result<&'a str, String> {
+pub(super) fn find_tool<'a>(name: &str, tools: &'a [String]) -> Result<&'a str, String> {
     let name = name.trim();
     let bare = name.strip_prefix("functions.").unwrap_or(name);
     let bare = bare.split_once(':').map_or(bare, |(bare, _)| bare);
@@ -95,10 +83,11 @@ pub(super) fn known<'a>(name: &str, tools: &'a [String]) -> Result<&'a str, Stri
         return Ok(tool);
     }
     let shown: String = name.chars().filter(|c| is_name(*c)).take(NAME_MAX).collect();
-    let others: Vec<&str> = tools.iter().take(TOOLS_TOLD_MAX).map(String::as_str).collect();
-    Err(match others.as_slice() {
-        [] => format!("there is no tool \"{shown}\", and no other one"),
-        others => format!("there is no tool \"{shown}\"; the tools are {}", others.join(", ")),
+    let others = tools[..tools.len().min(TOOLS_SHOWN_MAX)].join(", ");
+    Err(if others.is_empty() {
+        format!("there is no tool \"{shown}\", and no other one")
+    } else {
+        format!("there is no tool \"{shown}\"; the tools are {others}")
     })
 }
 
@@ -128,20 +117,16 @@ fn tool_in<'a>(text: &str, tools: &'a [String]) -> Option<&'a String> {
         .find_map(|word| tools.iter().find(|tool| *tool == word))
 }
 
-fn collect(
-    json: &str,
-    context: CallContext,
-    tools: &[String],
-    wrappers: u8,
-    calls: &mut Vec<ToolCall>,
-) -> Result<(), Reject> {
+/// Returns the calls in a value of strict JSON: a call, a list of calls, or an object around them.
+fn from_value(json: &str, context: CallContext, tools: &[String]) -> Calls {
     let bad = |why: &str| match context {
         CallContext::Marked => Reject::Malformed(why.to_owned()),
         CallContext::Unmarked => Reject::NotACall,
     };
-    let wrappers = wrappers.checked_sub(1).ok_or(Reject::NotACall)?;
     if let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(json) {
-        return items.iter().try_for_each(|item| collect(item.get(), context, tools, wrappers, calls));
+        let items: Result<Vec<_>, _> =
+            items.iter().map(|item| from_value(item.get(), context, tools)).collect();
+        return items.map(|calls| calls.concat());
     }
     let members: BTreeMap<String, &RawValue> = serde_json::from_str(json)
         .map_err(|_| bad("a call is not a JSON object with a name and arguments"))?;
@@ -151,18 +136,16 @@ fn collect(
     }
     let wrapper = WRAPPERS.iter().find_map(|key| members.get(*key));
     if let Some(inner) = wrapper.filter(|inner| inner.get().starts_with(['{', '['])) {
-        return collect(inner.get(), context, tools, wrappers, calls);
+        return from_value(inner.get(), context, tools);
     }
-    let strings =
-        NAMES.iter().filter_map(|key| serde_json::from_str::<String>(members.get(*key)?.get()).ok());
-    let written = strings.into_iter().next().ok_or_else(|| bad("a call has no name"))?;
-    let name = known(&written, tools).map_err(|why| bad(&why))?;
+    let name = NAMES.iter().find_map(|key| serde_json::from_str::<String>(members.get(*key)?.get()).ok());
+    let name = name.ok_or_else(|| bad("a call has no name"))?;
+    let name = find_tool(&name, tools).map_err(|why| bad(&why))?;
     let arguments = ARGUMENTS.iter().find_map(|key| members.get(*key));
     if context == CallContext::Unmarked && arguments.is_none() {
         return Err(Reject::NotACall);
     }
-    calls.push(new_call(name, arguments.map_or("", |arguments| arguments.get()))?);
-    Ok(())
+    Ok(vec![new_call(name, arguments.map_or("", |arguments| arguments.get()))?])
 }
 
 /// Makes a call whose arguments are an object; some templates put them into a string.
@@ -228,11 +211,7 @@ const IGNORED: [&str; 5] = ["id", "type", "index", "call_id", "tool_call_id"];
 /// Keys around a call, or around a list of calls.
 const WRAPPERS: [&str; 4] = ["tool_calls", "tool_call", "function_call", "function"];
 const KEYS: [&[&str]; 4] = [&NAMES, &ARGUMENTS, &IGNORED, &WRAPPERS];
-const WRAPPERS_MAX: u8 = 5;
-/// The opening of a fence, which some models put inside of the marks.
-const FENCES: [&str; 2] = ["```json", "```"];
-const DEEPSEEK_TYPE: &str = "function<｜tool▁sep｜>";
 const NAME_MAX: usize = 64;
-const TOOLS_TOLD_MAX: usize = 32;
+const TOOLS_SHOWN_MAX: usize = 32;
 /// The number of characters in which a name is looked for when only a message needs it.
 const NEAR: usize = 400;

@@ -49,8 +49,8 @@ pub(super) fn values(text: &str) -> Result<Vec<String>, String> {
 /// Rewrites lenient JSON to strict JSON.
 fn rewrite(text: &str) -> Result<String, String> {
     let (mut out, mut rest) = (String::new(), text);
-    // Inside of an object, where braces are open, there are no Python calls.
-    let (mut depth, mut braces) = (0_usize, 0_usize);
+    // The brackets that are open. Inside of an object there are no Python calls.
+    let mut open = Vec::new();
     while let Some(c) = rest.chars().next() {
         let here = rest;
         rest = &here[c.len_utf8()..];
@@ -60,10 +60,12 @@ fn rewrite(text: &str) -> Result<String, String> {
             c if is_word(c) => {
                 let word = &here[..here.find(|c| !is_word(c)).unwrap_or(here.len())];
                 rest = &here[word.len()..];
-                if braces == 0 && rest.starts_with('(') {
+                let is_in_object = open.contains(&'{');
+                if !is_in_object && rest.starts_with('(') {
                     let _ = write!(out, "{{\"name\":{},\"arguments\":{{", Value::from(word));
-                    (rest, depth) = (&rest[1..], depth + 1);
-                } else if braces == 0 && depth > 0 && rest.starts_with('=') {
+                    rest = &rest[1..];
+                    open.push('(');
+                } else if !is_in_object && !open.is_empty() && rest.starts_with('=') {
                     let _ = write!(out, "{}:", Value::from(word));
                     rest = &rest[1..];
                 } else {
@@ -78,24 +80,22 @@ fn rewrite(text: &str) -> Result<String, String> {
                 }
             }
             // Between values, separators and a bracket too many mean nothing; a fence may stand around them.
-            ',' | ';' | '`' | '}' | ']' if depth == 0 => {}
+            ',' | ';' | '`' | '}' | ']' if open.is_empty() => {}
             ',' if rest.trim_start().starts_with(['}', ']', ')']) => {}
-            ')' if braces == 0 => {
-                depth = depth.saturating_sub(1);
+            ')' if !open.contains(&'{') => {
+                open.pop();
                 out.push_str("}}");
             }
             c => {
                 match c {
-                    '{' | '[' | '(' => depth += 1,
-                    '}' | ']' | ')' => depth = depth.saturating_sub(1),
+                    '{' | '[' => open.push(c),
+                    '}' | ']' => drop(open.pop()),
                     _ => {}
                 }
-                braces += usize::from(c == '{');
-                braces = braces.saturating_sub(usize::from(c == '}'));
                 out.push(c);
             }
         }
-        if depth > DEPTH_MAX {
+        if open.len() > DEPTH_MAX {
             return Err("it is nested too deep".to_owned());
         }
     }

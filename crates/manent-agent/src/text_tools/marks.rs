@@ -5,8 +5,8 @@
 pub(super) enum MarkMatch {
     /// The text is the beginning of at least one mark.
     Partial,
-    /// The beginning of a call, or of a list of calls. An opening mark that does not end in a bracket is a tag with
-    /// attributes, which ends with the next `>`.
+    /// The beginning of a call, or of a list of calls. Behind an opening mark that ends in `=` stand the name of the
+    /// tool and a `>`.
     Open {
         open: &'static str,
         close: &'static str,
@@ -39,10 +39,10 @@ fn marks() -> impl Iterator<Item = (&'static str, MarkMatch)> {
         .chain([("<think>", MarkMatch::Think)])
 }
 
-const PAIRS: [(&str, &str); 20] = [
-    // Hermes, Qwen, SmolLM2, GLM; the form that we teach. With attributes: models that were tuned on mixed data.
+const PAIRS: [(&str, &str); 21] = [
+    // Hermes, Qwen, SmolLM2, GLM; the form that `describe_tools` describes.
     ("<tool_call>", "</tool_call>"),
-    ("<tool_call ", "</tool_call>"),
+    // MiniMax-M1 and Hunyuan.
     ("<tool_calls>", "</tool_calls>"),
     // Qwen2.5-Coder writes the mark of its list of tools instead.
     ("<tools>", "</tools>"),
@@ -67,6 +67,10 @@ const PAIRS: [(&str, &str); 20] = [
     // DeepSeek V3 and R1.
     ("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"),
     ("<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"),
+    // The type of a call, which the older of these templates put before its name.
+    ("function<｜tool▁sep｜>", "<｜tool▁call▁end｜>"),
+    // Command R. The fence is closed behind the JSON.
+    ("Action: ```json", "<|END_OF_TURN_TOKEN|>"),
     // Command R7B and Command A.
     ("<|START_ACTION|>", "<|END_ACTION|>"),
     // Mistral.
@@ -89,8 +93,7 @@ mod tests {
             }
             assert_eq!(match_mark(mark), (found, mark.len()), "{mark}");
         }
-        for text in ["<b", "<tool>", "<function>", "< ", "[a", "<tool_x", "</think", "<|a b", "<tool_call\n"]
-        {
+        for text in ["<b", "<tool>", "<function>", "< ", "[a", "<tool_x", "</think", "<|a b", "<tool_call "] {
             assert_eq!(match_mark(text), (MarkMatch::Nothing, 0), "{text}");
         }
     }

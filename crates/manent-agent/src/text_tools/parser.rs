@@ -1,8 +1,8 @@
 //! The parser of an answer: text is shown at once, what may be a call waits.
 //!
-//! What waits is looked at again when it has grown by a quarter, which makes the work linear. Every decision depends on
-//! the characters alone and never on how they were split into pieces, so an answer that is streamed and the same answer
-//! as a whole are parsed alike. Text that was shown is never taken back.
+//! Characters that wait are parsed again when their number has grown by a quarter, which makes the work linear. Every
+//! decision depends on the characters alone and never on how they were split into pieces, so an answer that is streamed
+//! and the same answer as a whole are parsed alike. Text that was shown is never taken back.
 
 use super::ParsedAnswer;
 use super::block::{HOLD_MAX, parse_block};
@@ -28,9 +28,9 @@ pub struct AnswerParser {
     /// The names of the tools that may be called.
     tools: Vec<String>,
     /// Characters that are not decided on.
-    held: String,
-    /// The length of `held` at which it is looked at again.
-    look_at: usize,
+    pending: String,
+    /// The length of `pending` at which it is parsed again.
+    parse_at: usize,
     state: State,
     line: LineContext,
     text: String,
@@ -51,43 +51,31 @@ pub struct AnswerParser {
 enum State {
     #[default]
     Text,
-    /// A fenced block of Markdown that is text, and its current line.
-    Fence(Fence, String),
+    /// A fenced block of Markdown, which is text.
+    Fence(Fence),
     /// The model reasons; what it writes there is not a call.
     Think,
     /// The model goes on with results that it made up: all that follows rests on them and is dropped.
     MadeUp,
 }
 
-/// The marks that opened a fence.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Fence {
     mark: char,
+    /// The number of marks that opened the fence.
     count: usize,
+    /// The current line.
+    line: String,
+    /// The offset of the content in the text.
+    start: usize,
+    /// One of [`LANGUAGES`]; `None` if nothing in the fence can be meant as a call.
+    language: Option<&'static str>,
 }
 
 impl Fence {
-    /// Returns the marks at the beginning of a line, which are a fence if there are three or more.
-    fn at(line: &str) -> Fence {
-        let mark = if line.starts_with('~') { '~' } else { '`' };
-        Fence { mark, count: line.chars().take_while(|c| *c == mark).take(FENCE_MARKS_MAX).count() }
-    }
-
-    fn is_closed_by(self, line: &str) -> bool {
-        let line = line.trim();
+    fn is_closed(&self) -> bool {
+        let line = self.line.trim();
         line.len() >= self.count && line.chars().all(|c| c == self.mark)
-    }
-
-    /// Returns the beginning and the end of the line that closes the fence.
-    fn closing_line(self, text: &str, is_end: bool) -> Option<(usize, usize)> {
-        let mut at = 0;
-        for line in text.split_inclusive('\n') {
-            if (is_end || line.ends_with('\n')) && self.is_closed_by(line) {
-                return Some((at, at + line.trim_end().len()));
-            }
-            at += line.len();
-        }
-        None
     }
 }
 
@@ -100,8 +88,8 @@ impl AnswerParser {
 
     /// Takes the next piece of the answer, and returns the text that can be shown now.
     pub fn feed(&mut self, piece: &str) -> String {
-        self.held.push_str(piece);
-        if self.held.len() >= self.look_at {
+        self.pending.push_str(piece);
+        if self.pending.len() >= self.parse_at {
             self.advance(false);
         }
         self.take_shown()
@@ -110,6 +98,7 @@ impl AnswerParser {
     /// Ends the answer. Returns the text that was not shown yet, and the whole answer.
     pub fn finish(mut self) -> (String, ParsedAnswer) {
         self.advance(true);
+        self.leave_fence();
         if self.gap.is_none() {
             self.write_space();
         }
@@ -125,17 +114,17 @@ impl AnswerParser {
         shown
     }
 
-    /// Decides on what is held, as far as that is possible.
+    /// Decides on the pending characters, as far as that is possible.
     fn advance(&mut self, is_end: bool) {
-        let held = std::mem::take(&mut self.held);
-        let mut rest = held.as_str();
+        let pending = std::mem::take(&mut self.pending);
+        let mut rest = pending.as_str();
         while let Some(c) = rest.chars().next()
             && let Some(len) = self.step(c, rest, is_end)
         {
             rest = &rest[len..];
         }
-        rest.clone_into(&mut self.held);
-        self.look_at = rest.len() + rest.len() / 4 + 1;
+        rest.clone_into(&mut self.pending);
+        self.parse_at = rest.len() + rest.len() / 4 + 1;
     }
 
     /// Decides on the beginning of `rest`, whose first character is `c`. Returns its length, or `None` if more is
@@ -144,12 +133,12 @@ impl AnswerParser {
         match &mut self.state {
             State::Text => return self.text(c, rest, is_end),
             State::MadeUp => return Some(rest.len()),
-            State::Fence(fence, line) => {
-                line.push(c);
-                if c == '\n' && fence.is_closed_by(line) {
-                    self.state = State::Text;
+            State::Fence(fence) => {
+                fence.line.push(c);
+                if c == '\n' && fence.is_closed() {
+                    self.leave_fence();
                 } else if c == '\n' {
-                    line.clear();
+                    fence.line.clear();
                 }
                 self.put(c);
             }
@@ -174,6 +163,7 @@ impl AnswerParser {
             '`' | '~' if !self.line.is_plain && !self.line.has_prose => self.fence(rest, is_end),
             '{' if is_line_start => self.unmarked(rest, is_end),
             '<' | '[' if is_free && !self.line.is_quoted() => self.mark(rest, is_line_start, is_end),
+            'A' if is_line_start => self.mark(rest, is_line_start, is_end),
             _ => {
                 self.line.is_plain |= c == '>' && is_line_start;
                 Some(self.put_line(&rest[..c.len_utf8()]))
@@ -182,36 +172,51 @@ impl AnswerParser {
     }
 
     fn fence(&mut self, rest: &str, is_end: bool) -> Option<usize> {
-        let fence = Fence::at(rest);
+        let mark = if rest.starts_with('~') { '~' } else { '`' };
+        let count = rest.chars().take_while(|c| *c == mark).take(FENCE_MARKS_MAX).count();
         let first = &rest[..rest.floor_char_boundary(FIRST_LINE_MAX)];
-        let info = &first[fence.count..];
-        let end = info.find(|c| c == '\n' || (c == '`' && fence.mark == '`'));
-        if !is_end && first.len() == rest.len() && end.is_none() && (fence.count >= 3 || info.is_empty()) {
+        let info = &first[count..];
+        let end = info.find(|c| c == '\n' || (c == '`' && mark == '`'));
+        if !is_end && first.len() == rest.len() && end.is_none() && (count >= 3 || info.is_empty()) {
             return None;
         }
         let is_within_line = end.is_some_and(|end| info[end..].starts_with('`'));
-        if fence.count < 3 || is_within_line {
+        if count < 3 || is_within_line {
             // Code within the line.
-            let len = self.put_line(&first[..fence.count]);
-            self.line.is_plain |= fence.count >= 3;
+            let len = self.put_line(&first[..count]);
+            self.line.is_plain |= count >= 3;
             return Some(len);
         }
         let is_code = std::mem::take(&mut self.line).indent >= CODE_INDENT;
-        let language = info[..end.unwrap_or(info.len())].trim();
-        if end.is_some() && !is_code && LANGUAGES.contains(&language) {
-            return self.unmarked(rest, is_end);
-        }
-        let len = end.map_or(first.len(), |end| fence.count + end + 1);
-        self.open_fence(fence, &first[..len]);
-        Some(len)
+        let (first, line) = match end {
+            Some(end) => (&first[..count + end], ""),
+            None => (first, first),
+        };
+        let written = first[count..].trim();
+        let language = LANGUAGES.iter().copied().find(|language| *language == written && !is_code);
+        first.chars().for_each(|c| self.put(c));
+        self.state =
+            State::Fence(Fence { mark, count, line: line.to_owned(), start: self.text.len(), language });
+        Some(first.len())
     }
 
-    /// Opens a fence that is text.
-    fn open_fence(&mut self, fence: Fence, first_line: &str) {
-        self.put_text(first_line);
-        let line = if first_line.ends_with('\n') { "" } else { first_line };
-        self.state = State::Fence(fence, line.to_owned());
-        self.line = LineContext::default();
+    /// Goes on behind a fence. Calls in it are not made, as it may be an example, but the model is asked.
+    fn leave_fence(&mut self) {
+        let state = std::mem::take(&mut self.state);
+        let State::Fence(Fence { language: Some(language), start, mark, .. }) = state else { return };
+        let content = self.text[start..].trim_end_matches(mark).trim();
+        let parsed = match match_mark(content) {
+            (MarkMatch::Open { open, close }, _) => parse_block(content, (open, close), true, &self.tools),
+            _ => json_value(content, true, &self.tools),
+        };
+        let doubt = match parsed {
+            Some((_, Ok(calls))) => calls
+                .first()
+                .map(|call| format!("there is a call of {} in a fence, so it was not run", call.name)),
+            Some((_, Err(Reject::Malformed(why)))) => Some(why),
+            _ => TOOL_LANGUAGES.contains(&language).then(|| NO_CALL_IN_FENCE.to_owned()),
+        };
+        self.doubt = self.doubt.take().or(doubt);
     }
 
     fn mark(&mut self, rest: &str, is_line_start: bool, is_end: bool) -> Option<usize> {
@@ -247,41 +252,42 @@ impl AnswerParser {
         }
     }
 
-    /// Takes JSON without marks, perhaps in fences: calls, if nothing but calls follows up to a mark or the end.
-    fn unmarked(&mut self, rest: &str, is_end: bool) -> Option<usize> {
-        let mut calls = Vec::new();
-        let refused = match unmarked_calls(rest, is_end, &self.tools, &mut calls)? {
-            Ok(len) => {
+    /// Takes JSON without marks: calls, if nothing but calls follows up to a mark or the end.
+    fn unmarked(&mut self, text: &str, is_end: bool) -> Option<usize> {
+        let near = &text[..text.floor_char_boundary(HOLD_MAX)];
+        let is_too_long = near.len() < text.len();
+        let is_end = is_end || is_too_long;
+        let (mut calls, mut end) = (Vec::new(), 0);
+        let doubt = loop {
+            let rest = near[end..].trim_start();
+            let is_done = match match_mark(rest) {
+                (MarkMatch::Partial, _) if !is_end => return None,
+                (MarkMatch::Open { .. } | MarkMatch::Close | MarkMatch::ToolResult, _) => !calls.is_empty(),
+                _ => rest.is_empty() && !is_too_long,
+            };
+            if is_done {
                 self.add(calls);
                 self.take_out();
                 self.line = LineContext::default();
-                return Some(len);
+                return Some(end);
             }
-            Err(refused) => refused,
+            if !rest.starts_with(['{', '[']) {
+                break None;
+            }
+            let (len, found) = json_value(rest, is_end, &self.tools)?;
+            end = near.len() - rest[len..].trim_start_matches([',', ';']).len();
+            match found {
+                Ok(found) => calls.extend(found),
+                Err(Reject::Malformed(why)) => break Some(why),
+                Err(Reject::NotACall) => break None,
+            }
         };
         let follows = calls.first().map(|call| {
             let name = &call.name;
             format!("there is JSON that looks like a call of {name}, but text follows it, so it was not run")
         });
-        if let Some(doubt) = follows.or(refused.doubt) {
-            self.doubt.get_or_insert(doubt);
-        }
-        if let Some((fence, at)) = refused.fence {
-            let first_line = rest[at..].split_inclusive('\n').next().unwrap_or_default();
-            self.put_text(&rest[..at]);
-            self.open_fence(fence, first_line);
-            return Some(at + first_line.len());
-        }
-        if refused.is_plain {
-            return Some(self.put_plain(&rest[..refused.len]));
-        }
-        self.put_text(&rest[..refused.len]);
-        self.line = LineContext::default();
-        Some(refused.len)
-    }
-
-    fn put_text(&mut self, text: &str) {
-        text.chars().for_each(|c| self.put(c));
+        self.doubt = self.doubt.take().or(follows).or(doubt);
+        Some(self.put_plain(&text[..end]))
     }
 
     fn put(&mut self, c: char) {
@@ -292,9 +298,6 @@ impl AnswerParser {
             *has_line_end |= c == '\n';
         } else {
             self.space.push(c);
-            if self.space.len() > SPACE_MAX {
-                self.write_space();
-            }
         }
     }
 
@@ -339,105 +342,16 @@ impl AnswerParser {
     }
 }
 
-/// JSON without marks that is text.
-#[derive(Debug, Default)]
-struct Refused {
-    /// The number of bytes that are text.
-    len: usize,
-    /// The fence that is open there, and the offset of its first line: all that is in it is text.
-    fence: Option<(Fence, usize)>,
-    /// True if the rest of the line is text too.
-    is_plain: bool,
-    doubt: Option<String>,
-}
-
-/// Collects the calls at the beginning of `text`, up to a mark or the end. Returns their length, or the reason why they
-/// are text, or `None` if that depends on what follows.
-fn unmarked_calls(
-    text: &str,
-    is_end: bool,
-    tools: &[String],
-    calls: &mut Vec<ToolCall>,
-) -> Option<Result<usize, Refused>> {
-    let near = &text[..text.floor_char_boundary(HOLD_MAX)];
-    let is_end = is_end || near.len() < text.len();
-    let (mut end, mut limit, mut doubt) = (0, near.len(), None);
-    // The open fence, the offset behind its closing line, and the number of calls before it.
-    let (mut fence, mut closing, mut before_fence) = (None::<(Fence, usize)>, None, 0);
-    let refused = |len, fence, is_plain, doubt| Some(Err(Refused { len, fence, is_plain, doubt }));
-    loop {
-        let rest = near[end..limit].trim_start();
-        let at = limit - rest.len();
-        if rest.is_empty() && calls.len() > before_fence {
-            if let Some(behind) = closing.take() {
-                (end, limit, fence) = (behind, near.len(), None);
-                continue;
-            }
-            if is_end && near.len() == text.len() {
-                return Some(Ok(end));
-            }
-        }
-        let is_end = is_end || closing.is_some();
-        match fence {
-            // This may become the closing line.
-            Some((open, _)) if !is_end && rest.trim_end().chars().all(|c| c == open.mark) => return None,
-            None if rest.starts_with(['`', '~']) => {
-                let line_end = rest.find('\n').or(is_end.then_some(rest.len()))?;
-                let opened = Fence::at(rest);
-                let language = rest[opened.count..line_end].trim();
-                if opened.count < 3 || !LANGUAGES.contains(&language) {
-                    return refused(at, None, false, doubt);
-                }
-                if TOOL_LANGUAGES.contains(&language) {
-                    doubt = Some(NO_CALL_IN_FENCE.to_owned());
-                }
-                (fence, before_fence) = (Some((opened, at)), calls.len());
-                end = near.len().min(at + line_end + 1);
-                if let Some((start, behind)) = opened.closing_line(&near[end..], is_end) {
-                    (limit, closing) = (end + start, Some(end + behind));
-                }
-                continue;
-            }
-            _ => {}
-        }
-        let (len, found) = match match_mark(rest) {
-            (MarkMatch::Partial, _) if !is_end => return None,
-            (MarkMatch::Open { open, close }, _) if fence.is_some() => {
-                parse_block(rest, (open, close), is_end, tools)?
-            }
-            (MarkMatch::Close, len) if fence.is_some() => (len, Ok(Vec::new())),
-            (MarkMatch::Open { .. } | MarkMatch::Close | MarkMatch::ToolResult, _) if !calls.is_empty() => {
-                return Some(Ok(end));
-            }
-            _ if rest.starts_with(['{', '[']) => match json_value(rest, is_end, tools)? {
-                Ok(found) => found,
-                Err(len) => return refused(at + len, fence, true, doubt),
-            },
-            _ => return refused(at, fence, false, doubt),
-        };
-        match found {
-            Ok(found) => calls.extend(found),
-            Err(reject) => {
-                if let Reject::Malformed(why) = reject {
-                    doubt = Some(why);
-                }
-                return refused(at + len, fence, false, doubt);
-            }
-        }
-        end = limit - rest[len..].trim_start_matches([',', ';']).len();
-    }
-}
-
-/// Parses the JSON at the beginning of `text`. Returns its length and its calls, or the number of bytes that show that
-/// it is not a call, or `None` if it goes on.
-fn json_value(text: &str, is_end: bool, tools: &[String]) -> Option<Result<(usize, Calls), usize>> {
+/// Parses the JSON at the beginning of `text`. Returns its length and its calls, or `None` if it goes on. If its first
+/// key shows that it is not a call, the length is that of the key.
+fn json_value(text: &str, is_end: bool, tools: &[String]) -> Option<(usize, Calls)> {
     let head = &text[..text.floor_char_boundary(FIRST_KEY_MAX)];
     let is_key =
         |c: char| c.is_alphanumeric() || c.is_whitespace() || matches!(c, '_' | '"' | '\'' | '{' | '[');
     match head.find(|c| !is_key(c)) {
         Some(at) if head[at..].starts_with(':') && calls::is_first_key(&head[..at]) => {}
         None if head.len() == text.len() && !is_end => return None,
-        at => return Some(Err(at.unwrap_or(head.len()))),
+        at => return Some((at.unwrap_or(head.len()), Err(Reject::NotACall))),
     }
     let mut scanner = Scanner::default();
     let end = text.char_indices().find_map(|(at, c)| {
@@ -445,7 +359,7 @@ fn json_value(text: &str, is_end: bool, tools: &[String]) -> Option<Result<(usiz
         (scanner.depth == 0).then_some(at + c.len_utf8())
     });
     let end = end.or(is_end.then_some(text.len()))?;
-    Some(Ok((end, calls::from_json(&text[..end], CallContext::Unmarked, tools))))
+    Some((end, calls::from_json(&text[..end], CallContext::Unmarked, tools)))
 }
 
 /// The context that the current line gives to its next character.
@@ -512,18 +426,11 @@ impl LineContext {
 /// Makes an id that is the same whenever the answer is parsed, and that every server accepts: nine letters and digits.
 /// It begins with the place of the call, so that no two calls of an answer have the same.
 fn call_id(at: usize, call: &ToolCall) -> String {
-    let mut hash = blake3::Hasher::new();
-    hash.update(&(at as u64).to_le_bytes());
-    hash.update(&(call.name.len() as u64).to_le_bytes());
-    hash.update(call.name.as_bytes());
-    hash.update(call.arguments.as_bytes());
-    let digit = |at: usize| char::from(b"abcdefghijklmnopqrstuvwxyz0123456789"[at % 36]);
-    let hash = hash.finalize();
-    let id = [at / 36, at].into_iter().chain(hash.as_bytes().iter().take(7).map(|byte| usize::from(*byte)));
-    id.map(digit).collect()
+    let hash = blake3::hash(format!("{}\n{}", call.name, call.arguments).as_bytes());
+    format!("{at:03}{}", &hash.to_hex()[..6])
 }
 
-/// The languages of fences that may hold calls; nothing in a fence of another language counts.
+/// The languages of fences in which a model may have written a call that it means; in others it cites.
 const LANGUAGES: &[&str] =
     &["", "json", "JSON", "xml", "tool", "tool_call", "tool_calls", "tool_code", "function_call"];
 /// The languages of fences that have no other purpose.
@@ -538,4 +445,3 @@ const FIRST_LINE_MAX: usize = 96;
 const FIRST_KEY_MAX: usize = 256;
 /// No model means to call more at once.
 const CALLS_MAX: usize = 128;
-const SPACE_MAX: usize = 1024;

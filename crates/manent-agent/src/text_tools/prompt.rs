@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use crate::providers::chat_request;
-use crate::providers::{Message, Request};
+use super::calls::is_name;
+use crate::providers::{Message, Request, chat_request};
 
 /// Returns the same request for a server that knows no tools: they are described in the system text, calls are blocks
 /// in the text of the assistant, results are blocks in a message of the user. The same request gives the same bytes.
@@ -105,13 +105,14 @@ fn parameters(function: &Value) -> Option<(&Map<String, Value>, Vec<&str>)> {
 /// Returns the parameters with their types, required ones first.
 fn signature(function: &Value) -> String {
     let Some((properties, required)) = parameters(function) else { return String::new() };
-    let (must, may): (Vec<_>, Vec<_>) =
-        properties.iter().partition(|(name, _)| required.contains(&name.as_str()));
-    let one = |(name, schema): (&String, &Value), mark: &str| {
+    let mut members: Vec<_> =
+        properties.iter().map(|(n, s)| (!required.contains(&n.as_str()), n, s)).collect();
+    members.sort_by_key(|(is_optional, ..)| *is_optional);
+    let shown = members.into_iter().map(|(is_optional, name, schema)| {
+        let mark = if is_optional { "?" } else { "" };
         format!("{}{mark}: {}", short_line(name, NAME_MAX), type_name(schema, 2))
-    };
-    let must = must.into_iter().map(|member| one(member, ""));
-    must.chain(may.into_iter().map(|member| one(member, "?"))).collect::<Vec<String>>().join(", ")
+    });
+    shown.collect::<Vec<String>>().join(", ")
 }
 
 fn type_name(schema: &Value, depth: u8) -> String {
@@ -179,21 +180,18 @@ fn result_block(name: &str, id: &str, content: &str) -> String {
 
 /// Makes text fit for the value of an attribute.
 fn attribute(text: &str) -> String {
-    let fits = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
-    text.chars().map(|c| if fits(c) { c } else { '_' }).take(NAME_MAX).collect()
+    text.chars().map(|c| if is_name(c) { c } else { '_' }).take(NAME_MAX).collect()
 }
 
 /// Escapes all marks in the content of a result: ours, so that no content ends its block or begins another, and those
 /// of chat templates (`<|im_end|>`), which some servers obey wherever they stand.
 fn without_marks(content: &str) -> String {
-    let mut parts = content.split('<');
-    let mut text = parts.next().unwrap_or_default().to_owned();
-    let mut at = text.len();
-    for part in parts {
-        at += 1;
-        text.push_str(if is_mark(&content[at..]) { "<\\" } else { "<" });
-        text.push_str(part);
-        at += part.len();
+    let mut text = String::with_capacity(content.len());
+    for (at, c) in content.char_indices() {
+        text.push(c);
+        if c == '<' && is_mark(&content[at + 1..]) {
+            text.push('\\');
+        }
     }
     text
 }

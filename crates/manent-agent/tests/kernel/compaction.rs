@@ -6,7 +6,7 @@ use manent_agent::config::Config;
 use manent_agent::kernel::{Event, TurnError};
 use manent_sim::model_server::{Script, replies};
 
-use crate::scene::{Scene, ask, hear, is_chat, key, log, question, quiet, task};
+use crate::fixture::{Fixture, ask, ask_with_events, is_chat, key, log, question, quiet, system_text};
 
 const SUMMARY: &str = "Goal: the user tells of ships. Facts: /srv/ships/bertha.toml has port 4711.";
 
@@ -23,18 +23,18 @@ fn few_tokens() -> Config {
 }
 
 /// Asks until a context was compacted, and once more. Gives what was told.
-async fn until_compacted(scene: &Scene, config: &Config) -> CompactedContext {
-    let conversation = scene.kernel_with(config).conversation(&key("a"));
+async fn until_compacted(fixture: &Fixture, config: &Config) -> CompactedContext {
+    let conversation = fixture.kernel_with(config).conversation(&key("a"));
     for n in 0..40 {
         let asked =
             format!("{n}: look into /srv/ships/bertha.toml for port 4711. {}", "She is a ship. ".repeat(10));
-        let (events, answered) = hear(&conversation, &asked).await;
+        let (events, answered) = ask_with_events(&conversation, &asked).await;
         answered.unwrap();
         let told = events.into_iter().find_map(|event| match event {
             Event::Compacted(done) => Some(done),
             _ => None,
         });
-        let last = scene.chats().pop().unwrap();
+        let last = fixture.chats().pop().unwrap();
         assert!(last.len() <= config.limits.max_messages, "{} messages were sent", last.len());
         assert_eq!(last.last().unwrap().1, asked, "the last request always stays");
         if let Some(told) = told {
@@ -46,8 +46,8 @@ async fn until_compacted(scene: &Scene, config: &Config) -> CompactedContext {
 }
 
 /// Asserts that the events, the record and the request agree.
-fn assert_true(scene: &Scene, told: &CompactedContext) {
-    let store = &scene.store;
+fn assert_true(fixture: &Fixture, told: &CompactedContext) {
+    let store = &fixture.store;
     let lines = log(store, &key("a"));
     let line = lines.iter().find(|line| line.role == "compaction").unwrap();
     assert_eq!(line.seq, told.seq);
@@ -62,22 +62,23 @@ fn assert_true(scene: &Scene, told: &CompactedContext) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn too_many_messages_are_summed_up_by_the_model() {
-    let scene = Scene::new(|request| replies::ollama(if is_chat(request) { "Aye." } else { SUMMARY }));
-    let told = until_compacted(&scene, &few_messages()).await;
+    let fixture = Fixture::new(|request| replies::ollama(if is_chat(request) { "Aye." } else { SUMMARY }));
+    let told = until_compacted(&fixture, &few_messages()).await;
     assert_eq!((told.reason, told.way), (CompactionReason::Messages, CompactionMethod::Model), "{told:?}");
-    assert_true(&scene, &told);
-    let sent = scene.chats().pop().unwrap();
+    assert_true(&fixture, &told);
+    let sent = fixture.chats().pop().unwrap();
     assert!(sent.iter().any(|(_, text)| text.contains(SUMMARY)), "{sent:?}");
-    let asked = scene.server.requests().iter().filter(|request| task(request).contains("summary")).count();
+    let asked =
+        fixture.server.requests().iter().filter(|request| system_text(request).contains("summary")).count();
     assert_eq!(asked, 1, "once, and not in every turn after it");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn too_many_tokens_are_summed_up_by_the_model() {
-    let scene = Scene::new(|request| replies::ollama(if is_chat(request) { "Aye." } else { SUMMARY }));
-    let told = until_compacted(&scene, &few_tokens()).await;
+    let fixture = Fixture::new(|request| replies::ollama(if is_chat(request) { "Aye." } else { SUMMARY }));
+    let told = until_compacted(&fixture, &few_tokens()).await;
     assert_eq!(told.reason, CompactionReason::Tokens);
-    assert_true(&scene, &told);
+    assert_true(&fixture, &told);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -89,45 +90,46 @@ async fn who_cannot_sum_up_is_done_without() {
         || replies::ollama_error("half of a summ", "died"),
     ];
     for script in bad {
-        let scene =
-            Scene::new(move |request| if is_chat(request) { replies::ollama("Aye.") } else { script() });
-        let told = until_compacted(&scene, &few_messages()).await;
+        let fixture =
+            Fixture::new(move |request| if is_chat(request) { replies::ollama("Aye.") } else { script() });
+        let told = until_compacted(&fixture, &few_messages()).await;
         assert!(matches!(told.way, CompactionMethod::Extract | CompactionMethod::Drop), "{told:?}");
         assert!(told.tried.iter().any(|(way, _)| *way == CompactionMethod::Model), "{told:?}");
-        assert_true(&scene, &told);
+        assert_true(&fixture, &told);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_that_no_context_can_hold_is_kept_and_refused() {
-    let scene = Scene::new(|_| replies::ollama("Aye."));
-    let conversation = scene.kernel_with(&few_tokens()).conversation(&key("a"));
+    let fixture = Fixture::new(|_| replies::ollama("Aye."));
+    let conversation = fixture.kernel_with(&few_tokens()).conversation(&key("a"));
     let huge = "a very long question indeed ".repeat(1000);
-    let (events, outcome) = hear(&conversation, &huge).await;
+    let (events, outcome) = ask_with_events(&conversation, &huge).await;
     let is_told = matches!(outcome, Err(TurnError::Store(manent::Error::CannotCompact { .. })));
     assert!(is_told, "{outcome:?}");
     assert!(matches!(events[0], Event::QuestionSaved { .. }));
-    assert_eq!(log(&scene.store, &key("a"))[0].content, huge);
-    assert!(scene.server.requests().is_empty(), "nobody is asked what they cannot read");
+    assert_eq!(log(&fixture.store, &key("a"))[0].content, huge);
+    assert!(fixture.server.requests().is_empty(), "nobody is asked what they cannot read");
     // What was too much once does not lame the conversation for ever.
     assert_eq!(ask(&conversation, "a short one").await.text, "Aye.");
-    assert_eq!(question(scene.server.requests().last().unwrap()), "a short one");
+    assert_eq!(question(fixture.server.requests().last().unwrap()), "a short one");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_server_counts_is_what_counts() {
     // It always says that it read 900 tokens, and so 1000 are soon too many.
-    let scene = Scene::new(|request| {
+    let fixture = Fixture::new(|request| {
         let text = if is_chat(request) { "Aye." } else { SUMMARY };
         let read = if is_chat(request) { 900 } else { 100 };
         Script::new()
             .chunk(replies::ollama_line(&serde_json::json!({"role": "assistant", "content": text})))
             .chunk(replies::ollama_done("stop", read, 3))
     });
-    let conversation = scene.kernel_with(&few_tokens()).conversation(&key("a"));
+    let conversation = fixture.kernel_with(&few_tokens()).conversation(&key("a"));
     let mut compacted = None;
     for n in 0..4 {
-        let (events, answered) = hear(&conversation, &format!("{n} {}", "She is a ship. ".repeat(20))).await;
+        let (events, answered) =
+            ask_with_events(&conversation, &format!("{n} {}", "She is a ship. ".repeat(20))).await;
         answered.unwrap();
         compacted = compacted.or_else(|| {
             events.into_iter().find_map(|event| match event {
@@ -139,17 +141,17 @@ async fn what_the_server_counts_is_what_counts() {
     let at = manent::StreamId::live(&key("a"));
     let compacted = compacted.expect("by its count there is too much");
     assert!(compacted.before > 1000);
-    let ours = scene.store.context_at(&at, Some(compacted.seq - 1), Tokens::default()).unwrap().tokens;
+    let ours = fixture.store.context_at(&at, Some(compacted.seq - 1), Tokens::default()).unwrap().tokens;
     assert!(ours < 700, "by ours there is not: {ours}");
-    let record = scene.store.load(&key("a")).unwrap().turns().nth(1).unwrap().extra.to_owned();
+    let record = fixture.store.load(&key("a")).unwrap().turns().nth(1).unwrap().extra.to_owned();
     assert!(record.contains("\"input\":900") && record.contains("\"counted\":"), "{record}");
 }
 
 /// One that counts only what is new to it (a cache) corrects nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_counts_only_what_is_new_is_not_believed() {
-    let scene = Scene::new(|_| replies::ollama("Aye."));
-    let conversation = scene.kernel().conversation(&key("a"));
+    let fixture = Fixture::new(|_| replies::ollama("Aye."));
+    let conversation = fixture.kernel().conversation(&key("a"));
     let mut last = 0;
     for n in 0..6 {
         let answered = ask(&conversation, &format!("{n} {}", "She is a ship. ".repeat(30))).await;

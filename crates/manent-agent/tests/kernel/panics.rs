@@ -24,8 +24,8 @@ use manent_agent::tools::{CommandRequest, CommandResult, Shell};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
-use crate::hooked::Hooked;
-use crate::scene::{LONG, SYSTEM, key, log, quiet};
+use crate::fixture::{LONG, SYSTEM, key, log, quiet};
+use crate::hooked_disk::HookedDisk;
 
 /// Panics at one call, counted from 1.
 #[derive(Debug, Default)]
@@ -176,7 +176,7 @@ impl Life {
 
     fn disk(&self, part: Part) -> Arc<dyn manent::log::fs::Disk> {
         let trap = self.trap(part);
-        Hooked::shared(move |_: &Path, _| -> io::Result<()> {
+        HookedDisk::shared(move |_: &Path, _| -> io::Result<()> {
             trap.step();
             Ok(())
         })
@@ -201,7 +201,7 @@ impl Life {
         let mut config = quiet();
         config.consolidate = ConsolidationTrigger::Every(1);
         let model = manent_agent::providers::Model::Other(Arc::new(Scripted(self.trap(Part::Model))));
-        Kernel::start_with(&Handle::current(), store.clone(), model, config, SYSTEM.to_owned(), Some(toolbox))
+        Kernel::start(&Handle::current(), store.clone(), model, config, SYSTEM.to_owned(), Some(toolbox))
     }
 
     fn open(&self, disk: Arc<dyn manent::log::fs::Disk>) -> Store {
@@ -216,10 +216,10 @@ async fn live(part: Part, at: usize) -> bool {
     let conversation = kernel.conversation(&key("a"));
     life.trap.armed.store(true, Ordering::SeqCst);
     let asked = "I like green tea; look around";
-    let (events, outcome) = tokio::time::timeout(LONG, crate::scene::hear(&conversation, asked))
+    let (events, outcome) = tokio::time::timeout(LONG, crate::fixture::ask_with_events(&conversation, asked))
         .await
         .unwrap_or_else(|_| panic!("{part:?} {at}: somebody waits for ever"));
-    let again = tokio::time::timeout(LONG, crate::scene::hear(&conversation, "and now?")).await;
+    let again = tokio::time::timeout(LONG, crate::fixture::ask_with_events(&conversation, "and now?")).await;
     let (_, again) = again.unwrap_or_else(|_| panic!("{part:?} {at}: the next question hangs"));
     let ended = tokio::time::timeout(LONG, kernel.end(LONG)).await;
     assert!(ended.is_ok(), "{part:?} {at}: the kernel does not end");

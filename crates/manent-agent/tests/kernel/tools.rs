@@ -20,7 +20,7 @@ use manent_sim::model_server::{Request, Script, replies};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
-use crate::scene::{LONG, SYSTEM, Scene, key, log, messages, quiet, task};
+use crate::fixture::{Fixture, LONG, SYSTEM, key, log, messages, quiet, system_text};
 
 static AT_WORK: AtomicBool = AtomicBool::new(false);
 
@@ -55,10 +55,10 @@ pub(crate) fn toolbox(workspace: &Path, asking: Approver, rules: &str) -> Toolbo
     }
 }
 
-pub(crate) fn kernel(scene: &Scene, toolbox: Toolbox, calling: CallStyle) -> Kernel {
-    let (store, model) = (scene.store.clone(), scene.model());
+pub(crate) fn kernel(fixture: &Fixture, toolbox: Toolbox, calling: CallStyle) -> Kernel {
+    let (store, model) = (fixture.store.clone(), fixture.model());
     let toolbox = Toolbox { calling, ..toolbox };
-    Kernel::start_with(&Handle::current(), store, model, quiet(), SYSTEM.to_owned(), Some(toolbox))
+    Kernel::start(&Handle::current(), store, model, quiet(), SYSTEM.to_owned(), Some(toolbox))
 }
 
 /// A model that calls a tool, and then says what came of it.
@@ -84,15 +84,15 @@ pub(crate) fn calls(
 
 /// Asks; says this word to whatever needs one, and notes what that was.
 async fn ask(conversation: &Conversation, word: &ApprovalReply) -> (Result<Answer, TurnError>, Vec<Event>) {
-    let mut hearing = conversation.ask("what does notes.txt say?").await.unwrap();
+    let mut stream = conversation.ask("what does notes.txt say?").await.unwrap();
     let mut events = Vec::new();
-    while let Some(event) = hearing.next().await {
+    while let Some(event) = stream.next().await {
         if let Event::Approve(approval) = &event {
             approval.answer(word.clone());
         }
         events.push(event);
     }
-    (hearing.end().await, events)
+    (stream.end().await, events)
 }
 
 /// The result of the one call, as it stands in the log.
@@ -115,11 +115,11 @@ const NO: ApprovalReply = ApprovalReply::No(None);
 async fn both_ways_of_calling_give_the_same_turns_and_what_was_sent_is_what_the_log_says() {
     let mut logs = Vec::new();
     for calling in [CallStyle::Native, CallStyle::Text] {
-        let scene = Scene::new(calls(calling, "read_file", json!({"path": "notes.txt"})));
+        let fixture = Fixture::new(calls(calling, "read_file", json!({"path": "notes.txt"})));
         let workspace = tempfile::tempdir().unwrap();
         std::fs::write(workspace.path().join("notes.txt"), "the port is 8081\n").unwrap();
-        let kernel = kernel(&scene, toolbox(workspace.path(), Approver::Nobody, ""), calling);
-        let (k, store) = (key("talk"), scene.store.clone());
+        let kernel = kernel(&fixture, toolbox(workspace.path(), Approver::Nobody, ""), calling);
+        let (k, store) = (key("talk"), fixture.store.clone());
         let (answered, events) = ask(&kernel.conversation(&k), &NO).await;
         assert_eq!(answered.unwrap().text, "It is done.");
         let shown: String = events
@@ -135,9 +135,9 @@ async fn both_ways_of_calling_give_the_same_turns_and_what_was_sent_is_what_the_
         let answers: Vec<u64> =
             log(&store, &k).iter().filter(|line| line.role == "assistant").map(|line| line.seq).collect();
         // Where tools are taught by text, that stands behind the system text.
-        let requests = scene.server.requests();
+        let requests = fixture.server.requests();
         let chats: Vec<&Request> =
-            requests.iter().filter(|request| task(request).starts_with(SYSTEM)).collect();
+            requests.iter().filter(|request| system_text(request).starts_with(SYSTEM)).collect();
         assert_eq!(chats.len(), 2);
         for (seq, sent) in answers.iter().zip(chats.into_iter().map(messages)) {
             let context = store.context_at(&StreamId::live(&k), Some(*seq), Tokens::default()).unwrap();
@@ -177,11 +177,11 @@ async fn what_changes_files_needs_a_word_and_shows_what_would_change() {
         (NO, Approver::Nobody, "the port is 8081\n", "denied: "),
     ];
     for (word, asking, wanted, decision) in words {
-        let scene = Scene::new(calls(CallStyle::Native, "edit_file", arguments.clone()));
+        let fixture = Fixture::new(calls(CallStyle::Native, "edit_file", arguments.clone()));
         let workspace = tempfile::tempdir().unwrap();
         let notes = workspace.path().join("notes.txt");
         std::fs::write(&notes, "the port is 8081\n").unwrap();
-        let kernel = kernel(&scene, toolbox(workspace.path(), asking, ""), CallStyle::Native);
+        let kernel = kernel(&fixture, toolbox(workspace.path(), asking, ""), CallStyle::Native);
         let k = key("talk");
         let (answered, events) = ask(&kernel.conversation(&k), &word).await;
         answered.unwrap();
@@ -192,7 +192,7 @@ async fn what_changes_files_needs_a_word_and_shows_what_would_change() {
         assert_eq!(preview.is_some(), asking == Approver::Person);
         assert!(preview.is_none_or(|diff| diff.contains("-the port is 8081\n+the port is 9090")));
         assert_eq!(std::fs::read_to_string(&notes).unwrap(), wanted, "{word:?}");
-        let result = result(&scene.store, &k);
+        let result = result(&fixture.store, &k);
         assert!(result["decision"].as_str().unwrap().starts_with(decision), "{result}");
         if matches!(word, ApprovalReply::No(Some(_))) {
             assert!(result["content"].as_str().unwrap().contains("not today"), "the model is told: {result}");
@@ -203,25 +203,25 @@ async fn what_changes_files_needs_a_word_and_shows_what_would_change() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_hangs_is_stopped_and_the_conversation_goes_on() {
-    let scene = Scene::new(calls(CallStyle::Native, "run_command", json!({"command": "sleep 1000"})));
+    let fixture = Fixture::new(calls(CallStyle::Native, "run_command", json!({"command": "sleep 1000"})));
     let workspace = tempfile::tempdir().unwrap();
     let rules = "[[policy.rule]]\ntool = \"run_command\"\nprefix = [\"sleep\"]\ndecision = \"allow\"\n";
-    let kernel = kernel(&scene, toolbox(workspace.path(), Approver::Nobody, rules), CallStyle::Native);
+    let kernel = kernel(&fixture, toolbox(workspace.path(), Approver::Nobody, rules), CallStyle::Native);
     let (k, conversation) = (key("talk"), kernel.conversation(&key("talk")));
-    let mut hearing = conversation.ask("wait for ever").await.unwrap();
-    while let Some(event) = hearing.next().await {
+    let mut stream = conversation.ask("wait for ever").await.unwrap();
+    while let Some(event) = stream.next().await {
         if matches!(event, Event::ToolStarted { .. }) {
             while !AT_WORK.load(Ordering::Relaxed) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
-            hearing.stop();
+            stream.stop();
         }
     }
-    assert!(hearing.end().await.unwrap().stopped);
-    let result = result(&scene.store, &k);
+    assert!(stream.end().await.unwrap().stopped);
+    let result = result(&fixture.store, &k);
     assert!(result["content"].as_str().unwrap().contains("half of it"), "{result}");
     assert_eq!(result["sandbox"], "none");
-    let context = scene.store.context(&k, Tokens::default()).unwrap();
+    let context = fixture.store.context(&k, Tokens::default()).unwrap();
     assert_eq!(context.messages.last().unwrap().role, "tool");
     kernel.end(LONG).await;
 }
@@ -234,12 +234,12 @@ async fn a_call_that_is_not_right_is_told_and_one_who_calls_for_ever_is_ended() 
         ("read_file", json!({"path": "../../etc/passwd"}), "workspace"),
         ("use_skill", json!({"name": "nothing"}), "nothing"),
     ] {
-        let scene = Scene::new(calls(CallStyle::Native, name, arguments));
+        let fixture = Fixture::new(calls(CallStyle::Native, name, arguments));
         let workspace = tempfile::tempdir().unwrap();
-        let kernel = kernel(&scene, toolbox(workspace.path(), Approver::Nobody, ""), CallStyle::Native);
+        let kernel = kernel(&fixture, toolbox(workspace.path(), Approver::Nobody, ""), CallStyle::Native);
         let (answered, _) = ask(&kernel.conversation(&key("talk")), &NO).await;
         assert_eq!(answered.unwrap().text, "It is done.");
-        let result = result(&scene.store, &key("talk"));
+        let result = result(&fixture.store, &key("talk"));
         assert_eq!(result["failed"], true, "{result}");
         assert!(result["content"].as_str().unwrap().contains(said), "{result}");
         kernel.end(LONG).await;
@@ -247,9 +247,9 @@ async fn a_call_that_is_not_right_is_told_and_one_who_calls_for_ever_is_ended() 
     let call = json!({"role": "assistant", "content": "", "tool_calls": [
         {"function": {"name": "search_files", "arguments": {"glob": "*"}}}]});
     let again = Script::new().chunk(replies::ollama_line(&call)).chunk(replies::ollama_done("stop", 900, 9));
-    let scene = Scene::new(move |_| again.clone());
+    let fixture = Fixture::new(move |_| again.clone());
     let workspace = tempfile::tempdir().unwrap();
-    let kernel = kernel(&scene, toolbox(workspace.path(), Approver::Nobody, ""), CallStyle::Native);
+    let kernel = kernel(&fixture, toolbox(workspace.path(), Approver::Nobody, ""), CallStyle::Native);
     let (answered, _) = ask(&kernel.conversation(&key("round")), &NO).await;
     assert!(matches!(answered, Err(TurnError::Rounds { .. })), "{answered:?}");
     kernel.end(LONG).await;
@@ -258,13 +258,13 @@ async fn a_call_that_is_not_right_is_told_and_one_who_calls_for_ever_is_ended() 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_cannot_be_read_is_kept_complained_of_once_and_then_taken_for_an_answer() {
     let garbled = "One moment.\n<tool_call>\n{\"name\": read_file \"path\" notes\n</tool_call>";
-    let scene = Scene::new(move |_| replies::ollama(garbled));
+    let fixture = Fixture::new(move |_| replies::ollama(garbled));
     let workspace = tempfile::tempdir().unwrap();
-    let kernel = kernel(&scene, toolbox(workspace.path(), Approver::Nobody, ""), CallStyle::Text);
+    let kernel = kernel(&fixture, toolbox(workspace.path(), Approver::Nobody, ""), CallStyle::Text);
     let (answered, _) = ask(&kernel.conversation(&key("talk")), &NO).await;
     answered.unwrap();
     kernel.end(LONG).await;
-    let said: Vec<(String, String)> = log(&scene.store, &key("talk"))
+    let said: Vec<(String, String)> = log(&fixture.store, &key("talk"))
         .into_iter()
         .filter(|line| ["user", "assistant", "system"].contains(&line.role.as_str()))
         .map(|line| (line.role, line.content))

@@ -14,9 +14,9 @@ use manent_sim::model_server::replies;
 use serde_json::json;
 use tokio::runtime::Handle;
 
-use crate::exact::assert_exact;
-use crate::hooked::Hooked;
-use crate::scene::{LONG, SYSTEM, Scene, ask, hear, key, quiet, start};
+use crate::fixture::{Fixture, LONG, SYSTEM, ask, ask_with_events, key, quiet, start};
+use crate::hooked_disk::HookedDisk;
+use crate::sent_requests::assert_sent_as_logged;
 use crate::tools::{calls, result, toolbox};
 
 /// The behaviour of the disk under the file of the memory.
@@ -44,16 +44,16 @@ impl Switch {
 }
 
 /// A store whose memory has one item, on a disk whose memory does as the switch says.
-fn store(scene: &Scene) -> (Store, Switch) {
+fn store(fixture: &Fixture) -> (Store, Switch) {
     let item = NewItem::new(Kind::Fact, "The harbour is in Lisbon.");
-    scene.store.memory().unwrap().add(&item).unwrap();
+    fixture.store.memory().unwrap().add(&item).unwrap();
     let switch = Switch(Arc::new((Mutex::new(Fate::Fine), Condvar::new())));
     let of_disk = switch.clone();
-    let disk = Hooked::shared(move |path: &Path, _| {
+    let disk = HookedDisk::shared(move |path: &Path, _| {
         let is_memory = path.file_name().is_some_and(|name| name == "memory.jsonl");
         if is_memory { of_disk.pass() } else { Ok(()) }
     });
-    (Store::open_on(disk, scene.dir.path().join("home"), StoreOptions::default()).unwrap(), switch)
+    (Store::open_on(disk, fixture.dir.path().join("home"), StoreOptions::default()).unwrap(), switch)
 }
 
 fn notes(events: &[Event]) -> Vec<&str> {
@@ -63,58 +63,58 @@ fn notes(events: &[Event]) -> Vec<&str> {
 }
 
 /// Returns true if the remembered item was sent with the last question, and asserts that the log agrees.
-fn was_remembered(scene: &Scene, store: &Store) -> bool {
-    assert_exact(scene, store, &key("a"));
-    scene.chats().pop().unwrap().iter().any(|(_, text)| text.contains("The harbour is in Lisbon."))
+fn was_remembered(fixture: &Fixture, store: &Store) -> bool {
+    assert_sent_as_logged(fixture, store, &key("a"));
+    fixture.chats().pop().unwrap().iter().any(|(_, text)| text.contains("The harbour is in Lisbon."))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unreadable_memory_is_done_without_and_told_once_an_answer() {
-    let scene = Scene::new(|_| replies::ollama("fine"));
-    let (store, switch) = store(&scene);
-    let conversation = start(store.clone(), scene.model(), &quiet()).conversation(&key("a"));
+    let fixture = Fixture::new(|_| replies::ollama("fine"));
+    let (store, switch) = store(&fixture);
+    let conversation = start(store.clone(), fixture.model(), &quiet()).conversation(&key("a"));
     switch.set(Fate::Fails);
     for _ in 0..2 {
-        let (events, answered) = hear(&conversation, "Where is the harbour?").await;
+        let (events, answered) = ask_with_events(&conversation, "Where is the harbour?").await;
         assert_eq!(answered.unwrap().text, "fine");
         let notes = notes(&events);
         assert_eq!(notes.len(), 1, "{notes:?}");
         assert!(notes[0].starts_with("nothing remembered is used for this answer"), "{notes:?}");
         assert!(notes[0].contains("memory.jsonl"), "{notes:?}");
-        assert!(!was_remembered(&scene, &store));
+        assert!(!was_remembered(&fixture, &store));
     }
     switch.set(Fate::Fine);
-    let (events, answered) = hear(&conversation, "Where is the harbour?").await;
+    let (events, answered) = ask_with_events(&conversation, "Where is the harbour?").await;
     assert_eq!((answered.unwrap().text.as_str(), notes(&events).len()), ("fine", 0));
-    assert!(was_remembered(&scene, &store), "it is used again as soon as it can be read");
+    assert!(was_remembered(&fixture, &store), "it is used again as soon as it can be read");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_memory_is_waited_for_shortly_and_used_when_it_is_there() {
-    let scene = Scene::new(|_| replies::ollama("fine"));
-    let (store, switch) = store(&scene);
-    let conversation = start(store.clone(), scene.model(), &quiet()).conversation(&key("a"));
+    let fixture = Fixture::new(|_| replies::ollama("fine"));
+    let (store, switch) = store(&fixture);
+    let conversation = start(store.clone(), fixture.model(), &quiet()).conversation(&key("a"));
     switch.set(Fate::Hangs);
-    let (events, answered) = hear(&conversation, "Where is the harbour?").await;
+    let (events, answered) = ask_with_events(&conversation, "Where is the harbour?").await;
     assert_eq!(answered.unwrap().text, "fine");
     let told = notes(&events);
     assert!(told.len() == 1 && told[0].contains("took longer than 3 s"), "{told:?}");
     switch.set(Fate::Fine);
-    let (events, answered) = hear(&conversation, "Where is the harbour?").await;
+    let (events, answered) = ask_with_events(&conversation, "Where is the harbour?").await;
     assert_eq!((answered.unwrap().text.as_str(), notes(&events).len()), ("fine", 0));
-    assert!(was_remembered(&scene, &store));
+    assert!(was_remembered(&fixture, &store));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_remembered_is_a_failed_call_and_the_answer_goes_on() {
     let arguments = json!({"content": "The user likes tea.", "quote": "I like green tea"});
-    let scene = Scene::new(calls(CallStyle::Native, "remember", arguments));
-    let (store, switch) = store(&scene);
+    let fixture = Fixture::new(calls(CallStyle::Native, "remember", arguments));
+    let (store, switch) = store(&fixture);
     let workspace = tempfile::tempdir().unwrap();
     let rules = "[[policy.rule]]\ntool = \"remember\"\ndecision = \"allow\"\n";
     let tools = toolbox(workspace.path(), Approver::Nobody, rules);
-    let (runtime, model) = (Handle::current(), scene.model());
-    let kernel = Kernel::start_with(&runtime, store.clone(), model, quiet(), SYSTEM.to_owned(), Some(tools));
+    let (runtime, model) = (Handle::current(), fixture.model());
+    let kernel = Kernel::start(&runtime, store.clone(), model, quiet(), SYSTEM.to_owned(), Some(tools));
     switch.set(Fate::Fails);
     let answered = ask(&kernel.conversation(&key("a")), "I like green tea").await;
     assert_eq!(answered.text, "It is done.");
@@ -132,8 +132,8 @@ async fn what_cannot_be_remembered_is_a_failed_call_and_the_answer_goes_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_model_the_record_answers_and_says_that_the_memory_cannot_be_read() {
-    let scene = Scene::new(|_| replies::ollama("fine"));
-    let (store, switch) = store(&scene);
+    let fixture = Fixture::new(|_| replies::ollama("fine"));
+    let (store, switch) = store(&fixture);
     store.append(&key("b"), manent::turn("user", "The harbour has three cranes.")).unwrap();
     switch.set(Fate::Fails);
     let conversation = start(store.clone(), Recall::new(store).into(), &quiet()).conversation(&key("a"));

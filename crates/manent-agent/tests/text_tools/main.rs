@@ -5,14 +5,14 @@
 //! | `corpus` | answers of every kind in `corpus/*.txt`, with what must be called and what must be left |
 //! | `streaming` | the same in pieces, however they are split; what waits and what is shown at once |
 //! | `mutations` | thousands of damaged answers, and megabytes of what breaks readers |
-//! | `telling` | what a model is told, and native turns there and back |
+//! | `prompt` | the description of tools in a request, and native calls as text and back |
 
 #![expect(clippy::unwrap_used, reason = "a failing step fails the test")]
 
 mod corpus;
 mod mutations;
+mod prompt;
 mod streaming;
-mod telling;
 
 use manent_agent::text_tools::{AnswerParser, ParsedAnswer};
 

@@ -134,7 +134,7 @@ fn begin(
             Some(tools)
         }
     };
-    Ok(Kernel::start_with(runtime.handle(), store.clone(), model, config, system, tools))
+    Ok(Kernel::start(runtime.handle(), store.clone(), model, config, system, tools))
 }
 
 /// One question, one answer.

@@ -11,14 +11,14 @@ use manent_agent::kernel::{Conversation, Event};
 use manent_sim::model_server::{Script, replies};
 use serde_json::json;
 
-use crate::scene::{LONG, Scene, ask, hear, key, log, open, question, quiet, start};
+use crate::fixture::{Fixture, LONG, ask, ask_with_events, key, log, open, question, quiet, start};
 
 /// Every request of the conversation is, message by message, what the log gives for the answer to it. Gives how many
 /// there were.
-pub(crate) fn assert_exact(scene: &Scene, store: &Store, key: &SessionKey) -> usize {
+pub(crate) fn assert_sent_as_logged(fixture: &Fixture, store: &Store, key: &SessionKey) -> usize {
     let answers: Vec<u64> =
         log(store, key).iter().filter(|line| line.role == "assistant").map(|line| line.seq).collect();
-    let sent = scene.chats();
+    let sent = fixture.chats();
     assert_eq!(sent.len(), answers.len(), "one answer a request");
     for (nth, (sent, seq)) in sent.iter().zip(&answers).enumerate() {
         // By whatever count: what was sent is in the log, and not in how tokens are counted.
@@ -34,20 +34,20 @@ pub(crate) fn assert_exact(scene: &Scene, store: &Store, key: &SessionKey) -> us
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_sent_is_what_the_log_says_over_a_whole_life() {
-    let scene = Scene::new(|request| match question(request) {
+    let fixture = Fixture::new(|request| match question(request) {
         slow if slow.starts_with("stop") => Script::new()
             .chunk(replies::ollama_line(&json!({"role": "assistant", "content": "half of "})))
             .stall(),
         asked => replies::ollama(&format!("I heard: {asked}")),
     });
     let k = key("life");
-    let memory = scene.store.memory().unwrap();
+    let memory = fixture.store.memory().unwrap();
     let config = small();
     let mut remembered = Vec::new();
     for life in 0..6 {
         // Each life is another process in effect: another handle, another kernel.
-        let store = open(scene.dir.path());
-        let kernel = start(store.clone(), scene.model(), &config);
+        let store = open(fixture.dir.path());
+        let kernel = start(store.clone(), fixture.model(), &config);
         let conversation = kernel.conversation(&k);
         for n in 0..5 {
             if n == 1 {
@@ -68,17 +68,17 @@ async fn what_was_sent_is_what_the_log_says_over_a_whole_life() {
         }
         kernel.end(LONG).await;
     }
-    assert!(log(&scene.store, &k).iter().any(|line| line.role == "compaction"), "it was compacted");
-    let with_memory = scene.chats().iter().filter(|sent| sent[1].1.contains("called Ines")).count();
+    assert!(log(&fixture.store, &k).iter().any(|line| line.role == "compaction"), "it was compacted");
+    let with_memory = fixture.chats().iter().filter(|sent| sent[1].1.contains("called Ines")).count();
     assert!(with_memory > 10, "what is remembered was sent {with_memory} times");
-    assert_eq!(assert_exact(&scene, &open(scene.dir.path()), &k), 6 * 5 + 3);
+    assert_eq!(assert_sent_as_logged(&fixture, &open(fixture.dir.path()), &k), 6 * 5 + 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_sent_is_what_the_log_says_by_any_way_of_compacting() {
-    let scene = Scene::new(|request| replies::ollama(&format!("I heard: {}", question(request))));
-    let (k, store) = (key("ways"), scene.store.clone());
-    let kernel = start(store.clone(), scene.model(), &quiet());
+    let fixture = Fixture::new(|request| replies::ollama(&format!("I heard: {}", question(request))));
+    let (k, store) = (key("ways"), fixture.store.clone());
+    let kernel = start(store.clone(), fixture.model(), &quiet());
     let conversation = kernel.conversation(&k);
     for n in 0..12 {
         ask(&conversation, &format!("question {n}: {}", "a long story about ships. ".repeat(20))).await;
@@ -88,23 +88,23 @@ async fn what_was_sent_is_what_the_log_says_by_any_way_of_compacting() {
         }
     }
     kernel.end(LONG).await;
-    assert_eq!(assert_exact(&scene, &store, &k), 12);
+    assert_eq!(assert_sent_as_logged(&fixture, &store, &k), 12);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fork_sends_what_it_shares() {
-    let scene = Scene::new(|request| replies::ollama(&format!("I heard: {}", question(request))));
-    let kernel = scene.kernel();
+    let fixture = Fixture::new(|request| replies::ollama(&format!("I heard: {}", question(request))));
+    let kernel = fixture.kernel();
     ask(&kernel.conversation(&key("a")), "one").await;
-    let last = log(&scene.store, &key("a")).last().unwrap().seq;
+    let last = log(&fixture.store, &key("a")).last().unwrap().seq;
     let at = StreamId::live(&key("a"));
-    scene.store.fork(&at, Some(last), &key("b")).unwrap();
+    fixture.store.fork(&at, Some(last), &key("b")).unwrap();
     let answered = ask(&kernel.conversation(&key("b")), "two").await;
     let at = StreamId::live(&key("b"));
-    let context = scene.store.context_at(&at, answered.seq, Tokens::default()).unwrap();
+    let context = fixture.store.context_at(&at, answered.seq, Tokens::default()).unwrap();
     let told: Vec<(String, String)> =
         context.messages.into_iter().map(|message| (message.role, message.content)).collect();
-    assert_eq!(scene.chats()[1], told);
+    assert_eq!(fixture.chats()[1], told);
     assert!(told.iter().any(|(_, text)| text == "I heard: one"));
 }
 
@@ -116,27 +116,27 @@ fn small() -> Config {
 }
 
 async fn stop_in_the_middle(conversation: &Conversation) {
-    let mut hearing = conversation.ask("stop here").await.unwrap();
-    while let Some(event) = hearing.next().await {
+    let mut stream = conversation.ask("stop here").await.unwrap();
+    while let Some(event) = stream.next().await {
         if matches!(event, Event::Text(_)) {
             break;
         }
     }
-    hearing.stop();
-    let answered = hearing.end().await.unwrap();
+    stream.stop();
+    let answered = stream.end().await.unwrap();
     assert!(answered.stopped && answered.seq.is_some());
     assert_eq!(answered.text, "half of ");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_that_a_crash_left_alone_is_closed_for_the_model() {
-    let scene = Scene::new(|_| replies::ollama("yes"));
+    let fixture = Fixture::new(|_| replies::ollama("yes"));
     let k = key("a");
-    scene.store.append(&k, manent::turn("user", "asked before the crash")).unwrap();
-    let (_, answered) = hear(&scene.kernel().conversation(&k), "and now?").await;
+    fixture.store.append(&k, manent::turn("user", "asked before the crash")).unwrap();
+    let (_, answered) = ask_with_events(&fixture.kernel().conversation(&k), "and now?").await;
     answered.unwrap();
-    let roles: Vec<String> = scene.chats()[0].iter().map(|(role, _)| role.clone()).collect();
+    let roles: Vec<String> = fixture.chats()[0].iter().map(|(role, _)| role.clone()).collect();
     assert_eq!(roles, ["system", "user", "assistant", "user"]);
-    assert_eq!(assert_exact(&scene, &scene.store, &k), 1);
-    assert!(scene.server.wait_for_requests(1, Duration::ZERO));
+    assert_eq!(assert_sent_as_logged(&fixture, &fixture.store, &k), 1);
+    assert!(fixture.server.wait_for_requests(1, Duration::ZERO));
 }

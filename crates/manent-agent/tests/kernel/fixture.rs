@@ -18,35 +18,35 @@ pub(crate) const SYSTEM: &str = "You are a test.";
 /// Longer than anything here takes.
 pub(crate) const LONG: Duration = Duration::from_secs(50);
 
-pub(crate) struct Scene {
+pub(crate) struct Fixture {
     pub(crate) dir: TempDir,
     pub(crate) store: Store,
     pub(crate) server: ModelServer,
 }
 
-impl Scene {
+impl Fixture {
     /// A server that answers so.
-    pub(crate) fn new(answer: impl Fn(&Request) -> Script + Send + Sync + 'static) -> Scene {
+    pub(crate) fn new(answer: impl Fn(&Request) -> Script + Send + Sync + 'static) -> Fixture {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path());
-        Scene { dir, store, server: ModelServer::start(answer).unwrap() }
+        Fixture { dir, store, server: ModelServer::start(answer).unwrap() }
     }
 
     /// A server that answers in order.
-    pub(crate) fn replay<const N: usize>(scripts: [Script; N]) -> Scene {
+    pub(crate) fn replay<const N: usize>(scripts: [Script; N]) -> Fixture {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path());
-        Scene { dir, store, server: ModelServer::replay(scripts).unwrap() }
+        Fixture { dir, store, server: ModelServer::replay(scripts).unwrap() }
     }
 
     pub(crate) fn model(&self) -> Model {
-        Ollama::new(&ServerConfig::at(self.server.url()).with_retry_policy(patience()), replies::MODEL)
+        Ollama::new(&ServerConfig::at(self.server.url()).with_retry_policy(retry_policy()), replies::MODEL)
             .unwrap()
             .into()
     }
 
     pub(crate) fn openai(&self) -> Model {
-        OpenAi::new(&ServerConfig::at(self.server.url()).with_retry_policy(patience()), replies::MODEL)
+        OpenAi::new(&ServerConfig::at(self.server.url()).with_retry_policy(retry_policy()), replies::MODEL)
             .unwrap()
             .into()
     }
@@ -66,7 +66,7 @@ impl Scene {
 }
 
 pub(crate) fn start(store: Store, model: Model, config: &Config) -> Kernel {
-    Kernel::start(&Handle::current(), store, model, config.clone(), SYSTEM.to_owned())
+    Kernel::start(&Handle::current(), store, model, config.clone(), SYSTEM.to_owned(), None)
 }
 
 /// A store of its own, as another process would open it.
@@ -86,7 +86,7 @@ pub(crate) fn quiet() -> Config {
     config
 }
 
-pub(crate) fn patience() -> RetryPolicy {
+pub(crate) fn retry_policy() -> RetryPolicy {
     RetryPolicy {
         first_byte: Duration::from_secs(20),
         between: Duration::from_millis(300),
@@ -102,20 +102,20 @@ pub(crate) fn key(text: &str) -> SessionKey {
 }
 
 /// Asks, and gives what was heard on the way and how it ended.
-pub(crate) async fn hear(
+pub(crate) async fn ask_with_events(
     conversation: &Conversation,
     question: &str,
 ) -> (Vec<Event>, Result<Answer, TurnError>) {
-    let mut hearing = conversation.ask(question).await.unwrap();
+    let mut stream = conversation.ask(question).await.unwrap();
     let mut events = Vec::new();
-    while let Some(event) = hearing.next().await {
+    while let Some(event) = stream.next().await {
         events.push(event);
     }
-    (events, hearing.end().await)
+    (events, stream.end().await)
 }
 
 pub(crate) async fn ask(conversation: &Conversation, question: &str) -> Answer {
-    hear(conversation, question).await.1.unwrap()
+    ask_with_events(conversation, question).await.1.unwrap()
 }
 
 /// Every record of a session but its header: number, who or what, what it says, and whether it was interrupted.
@@ -145,7 +145,7 @@ pub(crate) fn log(store: &Store, key: &SessionKey) -> Vec<Line> {
 }
 
 /// Returns the turns of the log as role and text.
-pub(crate) fn said(store: &Store, key: &SessionKey) -> Vec<(String, String)> {
+pub(crate) fn logged_turns(store: &Store, key: &SessionKey) -> Vec<(String, String)> {
     let is_turn = |line: &Line| line.role == "user" || line.role == "assistant";
     log(store, key).into_iter().filter(is_turn).map(|line| (line.role, line.content)).collect()
 }
@@ -163,13 +163,13 @@ pub(crate) fn messages(request: &Request) -> Vec<(String, String)> {
 }
 
 /// Returns the system text of a request.
-pub(crate) fn task(request: &Request) -> String {
+pub(crate) fn system_text(request: &Request) -> String {
     messages(request).into_iter().next().map(|(_, text)| text).unwrap_or_default()
 }
 
 /// Returns true if a request belongs to a conversation, and not to background work.
 pub(crate) fn is_chat(request: &Request) -> bool {
-    task(request) == SYSTEM
+    system_text(request) == SYSTEM
 }
 
 /// The last thing that was said.

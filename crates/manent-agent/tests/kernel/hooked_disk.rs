@@ -12,26 +12,26 @@ use manent::log::fs::{Access, DirEntry, Disk, DiskFile, FileId, FileState, FileS
 pub(crate) type Hook = Arc<dyn Fn(&Path, &'static str) -> io::Result<()> + Send + Sync>;
 
 #[derive(Clone)]
-pub(crate) struct Hooked {
+pub(crate) struct HookedDisk {
     inner: Arc<dyn Disk>,
     hook: Hook,
 }
 
-impl Hooked {
+impl HookedDisk {
     pub(crate) fn shared(
         hook: impl Fn(&Path, &'static str) -> io::Result<()> + Send + Sync + 'static,
     ) -> Arc<dyn Disk> {
-        Arc::new(Hooked { inner: RealDisk::shared(), hook: Arc::new(hook) })
+        Arc::new(HookedDisk { inner: RealDisk::shared(), hook: Arc::new(hook) })
     }
 }
 
-impl fmt::Debug for Hooked {
+impl fmt::Debug for HookedDisk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Hooked")
+        f.write_str("HookedDisk")
     }
 }
 
-impl Disk for Hooked {
+impl Disk for HookedDisk {
     fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>> {
         (self.hook)(path, "open")?;
         let inner = self.inner.open(path, access)?;

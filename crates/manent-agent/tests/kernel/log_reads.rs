@@ -14,8 +14,8 @@ use manent::{
 use manent_sim::model_server::{Request, Script, replies};
 use serde_json::json;
 
-use crate::exact::assert_exact;
-use crate::scene::{LONG, Scene, hear, is_chat, key, log, messages, question, quiet, start};
+use crate::fixture::{Fixture, LONG, ask_with_events, is_chat, key, log, messages, question, quiet, start};
+use crate::sent_requests::assert_sent_as_logged;
 
 /// Files that count how often a session is opened to be read.
 #[derive(Debug)]
@@ -96,26 +96,26 @@ fn answer(request: &Request) -> Script {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn question_with_tools_and_compaction_reads_the_log_once() {
-    let scene = Scene::new(answer);
+    let fixture = Fixture::new(answer);
     let opened = Arc::new(AtomicUsize::new(0));
-    let files = Files::open(scene.dir.path().join("counted")).unwrap();
+    let files = Files::open(fixture.dir.path().join("counted")).unwrap();
     let counting = Counting { files, opened: opened.clone() };
     let options = StoreOptions { wait: LONG, ..StoreOptions::default() };
     let store = Store::on(Arc::new(counting), None, options);
     let mut config = quiet();
     config.limits.max_messages = 12;
-    let kernel = start(store.clone(), scene.model(), &config);
+    let kernel = start(store.clone(), fixture.model(), &config);
     let k: SessionKey = key("a");
     let conversation = kernel.conversation(&k);
     for n in 0..20 {
         let asked = format!("{n}: tell me of ships. {}", "She is a ship. ".repeat(10));
         let before = opened.load(Ordering::SeqCst);
-        hear(&conversation, &asked).await.1.unwrap();
+        ask_with_events(&conversation, &asked).await.1.unwrap();
         assert_eq!(opened.load(Ordering::SeqCst) - before, 1, "question {n}");
     }
     kernel.end(LONG).await;
     let lines = log(&store, &k);
     assert!(lines.iter().filter(|line| line.role == "compaction").count() > 1, "it was compacted");
     assert!(lines.iter().filter(|line| line.role == "tool").count() > 10, "tools were called");
-    assert!(assert_exact(&scene, &store, &k) > 30);
+    assert!(assert_sent_as_logged(&fixture, &store, &k) > 30);
 }

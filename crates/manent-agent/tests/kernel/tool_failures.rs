@@ -16,7 +16,7 @@ use manent_runs::{RecordRange, Runs, Status};
 use manent_sim::model_server::{Closing, Script, replies};
 use serde_json::{Value, json};
 
-use crate::scene::{LONG, Scene, ask, key, said};
+use crate::fixture::{Fixture, LONG, ask, key, logged_turns};
 use crate::tools::{calls, kernel, result, toolbox};
 
 /// A shell that does what its command says: panic, or hang whatever it is told.
@@ -44,9 +44,9 @@ fn wild(workspace: &Path) -> Toolbox {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_that_panics_ends_a_call_and_nothing_else() {
-    let scene = Scene::new(calls(CallStyle::Native, "run_command", json!({"command": "panic"})));
+    let fixture = Fixture::new(calls(CallStyle::Native, "run_command", json!({"command": "panic"})));
     let workspace = tempfile::tempdir().unwrap();
-    let kernel = kernel(&scene, wild(workspace.path()), CallStyle::Native);
+    let kernel = kernel(&fixture, wild(workspace.path()), CallStyle::Native);
     let (one, other) = (kernel.conversation(&key("one")), kernel.conversation(&key("other")));
     // More often than an actor may panic: then calls are refused, and conversations go on all the same.
     for round in 0..8 {
@@ -54,10 +54,10 @@ async fn a_tool_that_panics_ends_a_call_and_nothing_else() {
             assert_eq!(ask(conversation, "do it").await.text, "It is done.", "{round}");
         }
     }
-    let told = result(&scene.store, &key("one"));
+    let told = result(&fixture.store, &key("one"));
     assert!(told["content"].as_str().unwrap().contains("broke off"), "{told}");
     for session in ["one", "other"] {
-        let turns = said(&scene.store, &key(session));
+        let turns = logged_turns(&fixture.store, &key(session));
         assert_eq!(turns.iter().filter(|(role, _)| role == "user").count(), 8);
         assert_eq!(turns.iter().filter(|(_, text)| text == "It is done.").count(), 8);
     }
@@ -66,24 +66,24 @@ async fn a_tool_that_panics_ends_a_call_and_nothing_else() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_that_never_ends_is_left_alone_after_a_stop() {
-    let scene = Scene::new(calls(CallStyle::Native, "run_command", json!({"command": "hang"})));
+    let fixture = Fixture::new(calls(CallStyle::Native, "run_command", json!({"command": "hang"})));
     let workspace = tempfile::tempdir().unwrap();
-    let kernel = kernel(&scene, wild(workspace.path()), CallStyle::Native);
+    let kernel = kernel(&fixture, wild(workspace.path()), CallStyle::Native);
     let conversation = kernel.conversation(&key("talk"));
-    let mut hearing = conversation.ask("do it").await.unwrap();
+    let mut stream = conversation.ask("do it").await.unwrap();
     let mut begun = Instant::now();
-    while let Some(event) = hearing.next().await {
+    while let Some(event) = stream.next().await {
         if matches!(event, Event::ToolStarted { .. }) {
             while !HANGS.load(Ordering::SeqCst) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
             begun = Instant::now();
-            hearing.stop();
+            stream.stop();
         }
     }
-    assert!(hearing.end().await.unwrap().stopped);
+    assert!(stream.end().await.unwrap().stopped);
     assert!(begun.elapsed() < Duration::from_mins(1), "nobody waits for it");
-    let told = result(&scene.store, &key("talk"));
+    let told = result(&fixture.store, &key("talk"));
     assert!(told["content"].as_str().unwrap().contains("its outcome is unknown"), "{told}");
     MAY_END.store(true, Ordering::SeqCst);
     kernel.end(LONG).await;
@@ -92,10 +92,10 @@ async fn a_tool_that_never_ends_is_left_alone_after_a_stop() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_two_conversations_learn_at_once_is_remembered_once() {
     let arguments = json!({"content": "The user drinks tea", "quote": "I drink tea every day"});
-    let scene = Scene::new(calls(CallStyle::Native, "remember", arguments));
+    let fixture = Fixture::new(calls(CallStyle::Native, "remember", arguments));
     let workspace = tempfile::tempdir().unwrap();
     let rules = "[[policy.rule]]\ntool = \"remember\"\ndecision = \"allow\"\n";
-    let kernel = kernel(&scene, toolbox(workspace.path(), Approver::Nobody, rules), CallStyle::Native);
+    let kernel = kernel(&fixture, toolbox(workspace.path(), Approver::Nobody, rules), CallStyle::Native);
     let mut asked = Vec::new();
     for n in 0..12 {
         let conversation = kernel.conversation(&key(&format!("talk-{n}")));
@@ -104,7 +104,7 @@ async fn what_two_conversations_learn_at_once_is_remembered_once() {
     for one in asked {
         one.await.unwrap();
     }
-    let items = scene.store.memory().unwrap().items(&Filter::default()).unwrap();
+    let items = fixture.store.memory().unwrap().items(&Filter::default()).unwrap();
     assert_eq!(items.len(), 1, "{items:?}");
     kernel.end(LONG).await;
 }
@@ -134,12 +134,12 @@ async fn a_model_gets_the_files_of_a_skill_and_none_beside_it() {
         (json!("../secret.md"), "does not stay in the directory", json!(true)),
         (Value::Null, "See docs/words.md.", Value::Null),
     ] {
-        let scene =
-            Scene::new(calls(CallStyle::Native, "use_skill", json!({"name": "greeting", "file": file})));
+        let fixture =
+            Fixture::new(calls(CallStyle::Native, "use_skill", json!({"name": "greeting", "file": file})));
         let workspace = tempfile::tempdir().unwrap();
-        let kernel = kernel(&scene, with_skills(workspace.path(), home.path()), CallStyle::Native);
+        let kernel = kernel(&fixture, with_skills(workspace.path(), home.path()), CallStyle::Native);
         assert_eq!(ask(&kernel.conversation(&key("talk")), "greet").await.text, "It is done.");
-        let told = result(&scene.store, &key("talk"));
+        let told = result(&fixture.store, &key("talk"));
         assert!(told["content"].as_str().unwrap().contains(wanted), "{told}");
         assert_eq!(told["failed"], failed, "{told}");
         kernel.end(LONG).await;
@@ -147,9 +147,9 @@ async fn a_model_gets_the_files_of_a_skill_and_none_beside_it() {
 }
 
 /// The runs of a session: status, kind of error, and which records it was told and wrote.
-fn runs(scene: &Scene) -> Vec<(Status, String, Option<RecordRange>, Option<RecordRange>)> {
+fn runs(fixture: &Fixture) -> Vec<(Status, String, Option<RecordRange>, Option<RecordRange>)> {
     let mut found = Vec::new();
-    let each = Runs::open(&scene.store).unwrap().each(&key("talk"), |run| {
+    let each = Runs::open(&fixture.store).unwrap().each(&key("talk"), |run| {
         assert_eq!((&*run.skill, &*run.phase), ("greeting", "chat"));
         assert_eq!(run.input, Some(r#"{"question":"greet"}"#));
         let attempt = run.attempts.first().cloned().unwrap_or_default();
@@ -167,8 +167,8 @@ async fn what_came_of_a_skill_is_recorded_and_a_crash_leaves_a_run_of_unknown_ou
     let asked = AtomicUsize::new(0);
     // The second answer breaks off, and the third never ends.
     let call = calls(CallStyle::Native, "use_skill", json!({"name": "greeting"}));
-    let scene = Scene::new(move |request| {
-        let is_told = crate::scene::messages(request).last().is_some_and(|(role, _)| role == "tool");
+    let fixture = Fixture::new(move |request| {
+        let is_told = crate::fixture::messages(request).last().is_some_and(|(role, _)| role == "tool");
         match is_told.then(|| asked.fetch_add(1, Ordering::SeqCst)) {
             Some(1) => {
                 Script::new().chunk(replies::ollama_line(&json!({"content": "Sal"}))).close(Closing::Rst)
@@ -177,21 +177,21 @@ async fn what_came_of_a_skill_is_recorded_and_a_crash_leaves_a_run_of_unknown_ou
             _ => call(request),
         }
     });
-    let kernel = kernel(&scene, with_skills(workspace.path(), home.path()), CallStyle::Native);
+    let kernel = kernel(&fixture, with_skills(workspace.path(), home.path()), CallStyle::Native);
     let conversation = kernel.conversation(&key("talk"));
     assert_eq!(ask(&conversation, "greet").await.text, "It is done.");
     let failed = conversation.ask("greet").await.unwrap().end().await;
     assert!(failed.is_err(), "{failed:?}");
     let hanging = conversation.ask("greet").await.unwrap();
     let begun = Instant::now();
-    while runs(&scene).len() < 3 {
-        assert!(begun.elapsed() < LONG, "{:?}", runs(&scene));
+    while runs(&fixture).len() < 3 {
+        assert!(begun.elapsed() < LONG, "{:?}", runs(&fixture));
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     // As a reader in another process sees it while the run goes on, or after a crash.
-    let seen = runs(&scene);
+    let seen = runs(&fixture);
     let passage = |first, last| {
-        let id = scene.store.live(&key("talk")).unwrap().unwrap().id.id;
+        let id = fixture.store.live(&key("talk")).unwrap().unwrap().id.id;
         Some(RecordRange { session: "talk".to_owned(), id, seq: (first, last) })
     };
     // The question, what is sent besides, the call, the instructions; then the answer.
@@ -200,6 +200,6 @@ async fn what_came_of_a_skill_is_recorded_and_a_crash_leaves_a_run_of_unknown_ou
     assert_eq!((seen[2].0, seen[2].1.as_str()), (Status::Unknown, ""));
     hanging.stop();
     assert!(hanging.end().await.unwrap().stopped);
-    assert_eq!((runs(&scene)[2].0, runs(&scene)[2].1.as_str()), (Status::Unknown, "interrupted"));
+    assert_eq!((runs(&fixture)[2].0, runs(&fixture)[2].1.as_str()), (Status::Unknown, "interrupted"));
     kernel.end(LONG).await;
 }

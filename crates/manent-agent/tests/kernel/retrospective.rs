@@ -17,7 +17,7 @@ use manent_sim::model_server::{Script, replies};
 use serde_json::{Value, json};
 use tokio::sync::broadcast::Receiver;
 
-use crate::scene::{LONG, Scene, ask, is_chat, key, open, quiet, said, start, task};
+use crate::fixture::{Fixture, LONG, ask, is_chat, key, logged_turns, open, quiet, start, system_text};
 
 fn often() -> Config {
     let mut config = quiet();
@@ -25,17 +25,17 @@ fn often() -> Config {
     config
 }
 
-fn chatty() -> Scene {
-    Scene::new(|_| replies::ollama("Aye."))
+fn chatty() -> Fixture {
+    Fixture::new(|_| replies::ollama("Aye."))
 }
 
 /// A kernel without a model.
-fn alone(scene: &Scene, config: &Config) -> Kernel {
-    start(scene.store.clone(), Recall::new(scene.store.clone()).into(), config)
+fn alone(fixture: &Fixture, config: &Config) -> Kernel {
+    start(fixture.store.clone(), Recall::new(fixture.store.clone()).into(), config)
 }
 
-fn plant(scene: &Scene, count: usize, status: Status) {
-    let runs = Runs::open(&scene.store).unwrap();
+fn plant(fixture: &Fixture, count: usize, status: Status) {
+    let runs = Runs::open(&fixture.store).unwrap();
     for _ in 0..count {
         let started = runs.begin(&key("a"), NewRun { skill: "fix".to_owned(), ..NewRun::default() }).unwrap();
         runs.finish(&started, &RunEnd { status, ..RunEnd::default() }).unwrap();
@@ -53,63 +53,63 @@ async fn made(reviews: &mut Receiver<RetroEvent>) -> RetroReport {
     }
 }
 
-fn retro(scene: &Scene) -> PathBuf {
-    Reports::open(&scene.store).unwrap().dir().to_owned()
+fn retro(fixture: &Fixture) -> PathBuf {
+    Reports::open(&fixture.store).unwrap().dir().to_owned()
 }
 
-fn kept(scene: &Scene) -> Value {
-    serde_json::from_slice(&std::fs::read(retro(scene).join("latest.json")).unwrap()).unwrap()
+fn kept(fixture: &Fixture) -> Value {
+    serde_json::from_slice(&std::fs::read(retro(fixture).join("latest.json")).unwrap()).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_report_is_made_whenever_there_are_new_runs() {
-    let scene = chatty();
-    plant(&scene, 6, Status::Success);
-    let kernel = alone(&scene, &often());
+    let fixture = chatty();
+    plant(&fixture, 6, Status::Success);
+    let kernel = alone(&fixture, &often());
     let mut reviews = kernel.reviews().unwrap();
     let first = made(&mut reviews).await;
     assert_eq!((first.runs, first.whole, first.alarms, first.remembered), (6, true, 0, None));
     assert!(std::fs::read_to_string(&first.page).unwrap().starts_with("<!DOCTYPE html>"));
-    assert_eq!(kept(&scene)["totals"]["runs"], 6);
-    plant(&scene, 2, Status::Failure);
+    assert_eq!(kept(&fixture)["totals"]["runs"], 6);
+    plant(&fixture, 2, Status::Failure);
     // It may have been at it while the second was recorded.
     while made(&mut reviews).await.runs < 8 {}
-    assert_eq!(kept(&scene)["totals"]["runs"], 8);
+    assert_eq!(kept(&fixture)["totals"]["runs"], 8);
     kernel.end(LONG).await;
-    assert!(scene.store.memory().unwrap().items(&Filter::default()).unwrap().is_empty(), "not asked for");
+    assert!(fixture.store.memory().unwrap().items(&Filter::default()).unwrap().is_empty(), "not asked for");
 }
 
 /// Whoever never ran a skill pays nothing for it, and finds nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_runs_or_when_it_is_off_nothing_is_written() {
-    let scene = chatty();
-    let kernel = scene.kernel_with(&often());
+    let fixture = chatty();
+    let kernel = fixture.kernel_with(&often());
     let mut reviews = kernel.reviews().unwrap();
     for n in 0..20 {
         ask(&kernel.conversation(&key("a")), &format!("question {n}")).await;
     }
     assert!(reviews.try_recv().is_err());
-    assert!(!retro(&scene).exists());
+    assert!(!retro(&fixture).exists());
     kernel.end(LONG).await;
-    plant(&scene, 6, Status::Success);
+    plant(&fixture, 6, Status::Success);
     let mut off = often();
     off.retro.every = RetroInterval::Off;
-    let kernel = scene.kernel_with(&off);
+    let kernel = fixture.kernel_with(&off);
     assert!(kernel.reviews().is_none());
     ask(&kernel.conversation(&key("a")), "one more").await;
     kernel.end(LONG).await;
-    assert!(!retro(&scene).exists());
+    assert!(!retro(&fixture).exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_kernels_have_one_schedule() {
-    let scene = chatty();
-    plant(&scene, 6, Status::Success);
+    let fixture = chatty();
+    plant(&fixture, 6, Status::Success);
     let mut config = often();
     config.retro.every = RetroInterval::Time(Duration::from_secs(2));
-    let other = open(scene.dir.path());
+    let other = open(fixture.dir.path());
     let kernels = [
-        start(scene.store.clone(), Recall::new(scene.store.clone()).into(), &config),
+        start(fixture.store.clone(), Recall::new(fixture.store.clone()).into(), &config),
         start(other.clone(), Recall::new(other).into(), &config),
     ];
     let [mut one, mut two] = kernels.each_ref().map(|kernel| kernel.reviews().unwrap());
@@ -118,7 +118,7 @@ async fn two_kernels_have_one_schedule() {
         reviewed = next(&mut two) => reviewed,
     };
     assert!(matches!(first, RetroEvent::Made(_)), "{first:?}");
-    plant(&scene, 1, Status::Success);
+    plant(&fixture, 1, Status::Success);
     let second = tokio::select! {
         reviewed = next(&mut one) => reviewed,
         reviewed = next(&mut two) => reviewed,
@@ -132,23 +132,26 @@ async fn two_kernels_have_one_schedule() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lessons_are_remembered_and_retired_where_that_is_set() {
-    let scene = chatty();
+    let fixture = chatty();
     let weeks_ago = jiff::Timestamp::now() - Duration::from_hours(24 * 20);
     let failed = json!({"skill": "fix", "final_status": "failed", "timestamp": weeks_ago.to_string()});
     let failed = NewEntry::parse(failed.to_string().as_bytes()).unwrap();
-    Runs::open(&scene.store).unwrap().record(&key("a"), &vec![failed; 6], manent::Durability::Sync).unwrap();
-    let memory = scene.store.memory().unwrap();
+    Runs::open(&fixture.store)
+        .unwrap()
+        .record(&key("a"), &vec![failed; 6], manent::Durability::Sync)
+        .unwrap();
+    let memory = fixture.store.memory().unwrap();
     let mine = memory.add(&NewItem::new(Kind::Fact, "I fix things")).unwrap();
     let mut config = often();
     config.retro.remember = true;
-    let kernel = alone(&scene, &config);
+    let kernel = alone(&fixture, &config);
     let first = made(&mut kernel.reviews().unwrap()).await.remembered.unwrap();
     kernel.end(LONG).await;
     assert_eq!(first.added.len(), 2, "how often it succeeds, and failures that look the same");
     // Looking back on a day, that is no longer so.
-    plant(&scene, 6, Status::Success);
+    plant(&fixture, 6, Status::Success);
     config.retro.since = Duration::from_hours(24);
-    let kernel = alone(&scene, &config);
+    let kernel = alone(&fixture, &config);
     let second = made(&mut kernel.reviews().unwrap()).await.remembered.unwrap();
     kernel.end(LONG).await;
     assert_eq!((second.replaced.len(), second.retired.len()), (1, 1), "{second:?}");
@@ -158,7 +161,7 @@ async fn lessons_are_remembered_and_retired_where_that_is_set() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_model_adds_to_it_where_that_is_set_and_only_there() {
-    let scene = Scene::new(|request| {
+    let fixture = Fixture::new(|request| {
         if is_chat(request) {
             return replies::ollama("Aye.");
         }
@@ -167,33 +170,35 @@ async fn a_model_adds_to_it_where_that_is_set_and_only_there() {
         let runs = facts["statements"][0]["runs"].clone();
         replies::ollama(&json!({"passages": [{"text": "It works.", "runs": runs}], "edits": []}).to_string())
     });
-    plant(&scene, 6, Status::Success);
-    let kernel = scene.kernel_with(&often());
+    plant(&fixture, 6, Status::Success);
+    let kernel = fixture.kernel_with(&often());
     made(&mut kernel.reviews().unwrap()).await;
     kernel.end(LONG).await;
-    assert!(scene.server.requests().is_empty() && kept(&scene)["narrative"].is_null());
-    plant(&scene, 1, Status::Success);
+    assert!(fixture.server.requests().is_empty() && kept(&fixture)["narrative"].is_null());
+    plant(&fixture, 1, Status::Success);
     let mut config = often();
     config.retro.with_model = true;
-    let kernel = scene.kernel_with(&config);
+    let kernel = fixture.kernel_with(&config);
     let review = made(&mut kernel.reviews().unwrap()).await;
     assert_eq!(review.troubles, [] as [String; 0]);
     kernel.end(LONG).await;
-    let asked = scene.server.requests();
-    assert!(asked.len() == 1 && task(&asked[0]).starts_with("You are given facts about runs"));
-    assert_eq!(kept(&scene)["narrative"]["model"], replies::MODEL);
+    let asked = fixture.server.requests();
+    assert!(asked.len() == 1 && system_text(&asked[0]).starts_with("You are given facts about runs"));
+    assert_eq!(kept(&fixture)["narrative"]["model"], replies::MODEL);
 }
 
 /// The model that is asked for it never answers: neither a conversation nor the end waits.
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_waits_for_it_and_what_it_was_at_is_done_next_time() {
-    let scene =
-        Scene::new(|request| if is_chat(request) { replies::ollama("Aye.") } else { Script::new().stall() });
-    plant(&scene, 6, Status::Success);
+    let fixture =
+        Fixture::new(
+            |request| if is_chat(request) { replies::ollama("Aye.") } else { Script::new().stall() },
+        );
+    plant(&fixture, 6, Status::Success);
     let mut config = often();
     config.retro.with_model = true;
-    let kernel = scene.kernel_with(&config);
-    let is_asked = || scene.server.requests().iter().any(|request| !is_chat(request));
+    let kernel = fixture.kernel_with(&config);
+    let is_asked = || fixture.server.requests().iter().any(|request| !is_chat(request));
     let began = Instant::now();
     while !is_asked() {
         assert!(began.elapsed() < LONG, "nobody is asked");
@@ -203,28 +208,28 @@ async fn nobody_waits_for_it_and_what_it_was_at_is_done_next_time() {
         ask(&kernel.conversation(&key("a")), &format!("question {n}")).await;
     }
     kernel.end(LONG).await;
-    assert!(!retro(&scene).join("latest.json").exists(), "what is stopped is not kept");
-    let kernel = alone(&scene, &often());
+    assert!(!retro(&fixture).join("latest.json").exists(), "what is stopped is not kept");
+    let kernel = alone(&fixture, &often());
     made(&mut kernel.reviews().unwrap()).await;
     kernel.end(LONG).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_goes_wrong_is_told_and_ends_nothing_else() {
-    let scene = chatty();
-    plant(&scene, 6, Status::Success);
-    std::fs::write(retro(&scene), "in the way").unwrap();
+    let fixture = chatty();
+    plant(&fixture, 6, Status::Success);
+    std::fs::write(retro(&fixture), "in the way").unwrap();
     let mut config = often();
     config.retro.every = RetroInterval::Time(Duration::from_millis(10));
-    let kernel = scene.kernel_with(&config);
+    let kernel = fixture.kernel_with(&config);
     let mut reviews = kernel.reviews().unwrap();
     let RetroEvent::Failed(why) = next(&mut reviews).await else { panic!("there is no place for it") };
     assert!(why.contains("retro"), "{why}");
     ask(&kernel.conversation(&key("a")), "Are you there?").await;
-    std::fs::remove_file(retro(&scene)).unwrap();
+    std::fs::remove_file(retro(&fixture)).unwrap();
     while !matches!(next(&mut reviews).await, RetroEvent::Made(_)) {}
     kernel.end(LONG).await;
-    assert_eq!(said(&scene.store, &key("a")).len(), 2);
+    assert_eq!(logged_turns(&fixture.store, &key("a")).len(), 2);
 }
 
 /// A panic in it, wherever: it is told, and the next look is as good as any.
@@ -251,8 +256,8 @@ async fn a_panic_in_it_ends_nothing_else() {
 /// A kernel that is dropped and not ended leaves nothing running.
 #[tokio::test(flavor = "multi_thread")]
 async fn it_ends_with_its_kernel() {
-    let scene = chatty();
-    let kernel = alone(&scene, &often());
+    let fixture = chatty();
+    let kernel = alone(&fixture, &often());
     let mut reviews = kernel.reviews().unwrap();
     drop(kernel);
     let closed = tokio::time::timeout(LONG, reviews.recv()).await.expect("it ends");
