@@ -154,7 +154,7 @@ impl Kernel {
 
     /// Subscribes to the events of the scheduled reports; `None` if they are off. A subscriber that falls behind loses
     /// the oldest.
-    pub fn reviews(&self) -> Option<broadcast::Receiver<RetroEvent>> {
+    pub fn retro_events(&self) -> Option<broadcast::Receiver<RetroEvent>> {
         self.core.retro.as_ref().map(|retro| retro.events.subscribe())
     }
 

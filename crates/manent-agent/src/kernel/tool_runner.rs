@@ -130,13 +130,14 @@ impl ToolRunner {
         let (prepared, decision) = self.decide(prepared, listener).await?;
         listener.send(Event::ToolStarted { what: prepared.what.clone() }).await;
         let within = if prepared.effect == ToolEffect::Run { COMMAND_WITHIN } else { RUN_WITHIN };
-        let flag = listener.clone();
+        // Not the listener: a tool that never ends would keep the stream of events open.
+        let stop = listener.stop.clone();
         let stopped_for_long = async {
             stopped(&listener.stop).await;
             tokio::time::sleep(STOP_WITHIN).await;
         };
         let done = tokio::select! {
-            done = self.calls.run(within, move || prepared.run(&|| flag.is_stopped())) => done,
+            done = self.calls.run(within, move || prepared.run(&|| *stop.borrow())) => done,
             // The tool has got the stop flag too, so that its thread mostly ends soon after.
             () = stopped_for_long => Err(KernelError::Late { actor: NAME, after: STOP_WITHIN }),
         };

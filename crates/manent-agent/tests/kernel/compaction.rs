@@ -1,4 +1,4 @@
-//! Contexts that grow too large are made smaller, and what is told of it is true.
+//! Contexts that grow too large are made smaller, and what is compacted of it is true.
 
 use manent::context::{CompactedContext, CompactionMethod, CompactionReason};
 use manent::tokens::Tokens;
@@ -22,63 +22,67 @@ fn few_tokens() -> Config {
     config
 }
 
-/// Asks until a context was compacted, and once more. Gives what was told.
+/// Asks until a context was compacted, and once more. Gives what was compacted.
 async fn until_compacted(fixture: &Fixture, config: &Config) -> CompactedContext {
     let conversation = fixture.kernel_with(config).conversation(&key("a"));
     for n in 0..40 {
-        let asked =
+        let question_text =
             format!("{n}: look into /srv/ships/bertha.toml for port 4711. {}", "She is a ship. ".repeat(10));
-        let (events, answered) = ask_with_events(&conversation, &asked).await;
+        let (events, answered) = ask_with_events(&conversation, &question_text).await;
         answered.unwrap();
-        let told = events.into_iter().find_map(|event| match event {
+        let compacted = events.into_iter().find_map(|event| match event {
             Event::Compacted(done) => Some(done),
             _ => None,
         });
         let last = fixture.chats().pop().unwrap();
         assert!(last.len() <= config.limits.max_messages, "{} messages were sent", last.len());
-        assert_eq!(last.last().unwrap().1, asked, "the last request always stays");
-        if let Some(told) = told {
+        assert_eq!(last.last().unwrap().1, question_text, "the last request always stays");
+        if let Some(compacted) = compacted {
             ask(&conversation, "and then?").await;
-            return told;
+            return compacted;
         }
     }
     panic!("it never was compacted");
 }
 
 /// Asserts that the events, the record and the request agree.
-fn assert_true(fixture: &Fixture, told: &CompactedContext) {
+fn assert_true(fixture: &Fixture, compacted: &CompactedContext) {
     let store = &fixture.store;
     let lines = log(store, &key("a"));
     let line = lines.iter().find(|line| line.role == "compaction").unwrap();
-    assert_eq!(line.seq, told.seq);
+    assert_eq!(line.seq, compacted.seq);
     let at = |seq| {
         let at = manent::StreamId::live(&key("a"));
         store.context_at(&at, Some(seq), Tokens::default()).unwrap().tokens
     };
-    assert_eq!(told.before, at(told.seq - 1), "so many tokens before");
-    assert_eq!(told.after, at(told.seq), "so many after");
-    assert!(told.after < told.before);
+    assert_eq!(compacted.before, at(compacted.seq - 1), "so many tokens before");
+    assert_eq!(compacted.after, at(compacted.seq), "so many after");
+    assert!(compacted.after < compacted.before);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn too_many_messages_are_summed_up_by_the_model() {
     let fixture = Fixture::new(|request| replies::ollama(if is_chat(request) { "Aye." } else { SUMMARY }));
-    let told = until_compacted(&fixture, &few_messages()).await;
-    assert_eq!((told.reason, told.way), (CompactionReason::Messages, CompactionMethod::Model), "{told:?}");
-    assert_true(&fixture, &told);
+    let compacted = until_compacted(&fixture, &few_messages()).await;
+    assert_eq!(
+        (compacted.reason, compacted.way),
+        (CompactionReason::Messages, CompactionMethod::Model),
+        "{compacted:?}"
+    );
+    assert_true(&fixture, &compacted);
     let sent = fixture.chats().pop().unwrap();
     assert!(sent.iter().any(|(_, text)| text.contains(SUMMARY)), "{sent:?}");
-    let asked =
+    let question_text =
         fixture.server.requests().iter().filter(|request| system_text(request).contains("summary")).count();
-    assert_eq!(asked, 1, "once, and not in every turn after it");
+    assert_eq!(question_text, 1, "once, and not in every turn after it");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn too_many_tokens_are_summed_up_by_the_model() {
     let fixture = Fixture::new(|request| replies::ollama(if is_chat(request) { "Aye." } else { SUMMARY }));
-    let told = until_compacted(&fixture, &few_tokens()).await;
-    assert_eq!(told.reason, CompactionReason::Tokens);
-    assert_true(&fixture, &told);
+    let compacted = until_compacted(&fixture, &few_tokens()).await;
+    assert_eq!(compacted.reason, CompactionReason::Tokens);
+    assert_true(&fixture, &compacted);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -92,10 +96,10 @@ async fn who_cannot_sum_up_is_done_without() {
     for script in bad {
         let fixture =
             Fixture::new(move |request| if is_chat(request) { replies::ollama("Aye.") } else { script() });
-        let told = until_compacted(&fixture, &few_messages()).await;
-        assert!(matches!(told.way, CompactionMethod::Extract | CompactionMethod::Drop), "{told:?}");
-        assert!(told.tried.iter().any(|(way, _)| *way == CompactionMethod::Model), "{told:?}");
-        assert_true(&fixture, &told);
+        let compacted = until_compacted(&fixture, &few_messages()).await;
+        assert!(matches!(compacted.way, CompactionMethod::Extract | CompactionMethod::Drop), "{compacted:?}");
+        assert!(compacted.tried.iter().any(|(way, _)| *way == CompactionMethod::Model), "{compacted:?}");
+        assert_true(&fixture, &compacted);
     }
 }
 
@@ -109,7 +113,7 @@ async fn a_question_that_no_context_can_hold_is_kept_and_refused() {
     assert!(is_told, "{outcome:?}");
     assert!(matches!(events[0], Event::QuestionSaved { .. }));
     assert_eq!(log(&fixture.store, &key("a"))[0].content, huge);
-    assert!(fixture.server.requests().is_empty(), "nobody is asked what they cannot read");
+    assert!(fixture.server.requests().is_empty(), "nobody is question_text what they cannot read");
     // What was too much once does not lame the conversation for ever.
     assert_eq!(ask(&conversation, "a short one").await.text, "Aye.");
     assert_eq!(question(fixture.server.requests().last().unwrap()), "a short one");

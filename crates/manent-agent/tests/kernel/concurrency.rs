@@ -92,16 +92,16 @@ async fn two_kernels_on_one_session_take_turns_whole() {
     let (one, two) = (talk("a"), talk("b"));
     one.await.unwrap();
     two.await.unwrap();
-    let said = logged_turns(&fixture.store, &key("shared"));
-    assert_eq!(said.len(), 80, "nothing is lost, nothing is there twice");
-    for pair in said.chunks(2) {
+    let turns = logged_turns(&fixture.store, &key("shared"));
+    assert_eq!(turns.len(), 80, "nothing is lost, nothing is there twice");
+    for pair in turns.chunks(2) {
         assert_eq!(pair[1].1, format!("answer to {}", pair[0].1), "no question within another's turn");
     }
     for name in ["a", "b"] {
         let is_theirs = |text: &&str| text.starts_with(name) && !text.starts_with("answer");
-        let asked: Vec<&str> = said.iter().map(|(_, text)| text.as_str()).filter(is_theirs).collect();
+        let questions: Vec<&str> = turns.iter().map(|(_, text)| text.as_str()).filter(is_theirs).collect();
         let ordered: Vec<String> = (0..20).map(|n| format!("{name}{n}")).collect();
-        assert_eq!(asked, ordered, "each in its order");
+        assert_eq!(questions, ordered, "each in its order");
     }
 }
 

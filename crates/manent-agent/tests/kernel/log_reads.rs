@@ -108,9 +108,9 @@ async fn question_with_tools_and_compaction_reads_the_log_once() {
     let k: SessionKey = key("a");
     let conversation = kernel.conversation(&k);
     for n in 0..20 {
-        let asked = format!("{n}: tell me of ships. {}", "She is a ship. ".repeat(10));
+        let text = format!("{n}: tell me of ships. {}", "She is a ship. ".repeat(10));
         let before = opened.load(Ordering::SeqCst);
-        ask_with_events(&conversation, &asked).await.1.unwrap();
+        ask_with_events(&conversation, &text).await.1.unwrap();
         assert_eq!(opened.load(Ordering::SeqCst) - before, 1, "question {n}");
     }
     kernel.end(LONG).await;

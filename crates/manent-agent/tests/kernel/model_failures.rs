@@ -15,7 +15,7 @@ fn piece(text: &str) -> String {
 }
 
 /// One question that goes wrong, and one that does not.
-async fn troubled(bad: Script, tries: usize, partial: Option<&str>) -> ModelError {
+async fn ask_failing(bad: Script, tries: usize, partial: Option<&str>) -> ModelError {
     let fixture = Fixture::new(move |request| match crate::fixture::question(request).as_str() {
         "one" => bad.clone(),
         _ => replies::ollama("fine"),
@@ -27,8 +27,8 @@ async fn troubled(bad: Script, tries: usize, partial: Option<&str>) -> ModelErro
     let mut lines = log(&fixture.store, &key("a"));
     lines.retain(|line| line.role != "context");
     assert_eq!((&lines[0].role[..], &lines[0].content[..]), ("user", "one"), "the question is kept");
-    let kept = lines.get(1).map(|line| line.content.as_str());
-    assert_eq!(kept, partial, "what came is kept");
+    let logged = lines.get(1).map(|line| line.content.as_str());
+    assert_eq!(logged, partial, "what came is kept");
     if let Some(line) = lines.get(1) {
         assert_eq!(line.interrupted.as_deref(), Some("broken"), "and marked");
     }
@@ -44,28 +44,28 @@ async fn troubled(bad: Script, tries: usize, partial: Option<&str>) -> ModelErro
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_breaks_off() {
     for how in [Closing::Fin, Closing::Rst] {
-        let error = troubled(Script::new().chunk(piece("half ")).close(how), 1, Some("half ")).await;
+        let error = ask_failing(Script::new().chunk(piece("half ")).close(how), 1, Some("half ")).await;
         assert!(matches!(error, ModelError::Ended { .. }), "{error}");
-        let error = troubled(Script::new().close(how), 1, None).await;
+        let error = ask_failing(Script::new().close(how), 1, None).await;
         assert!(matches!(error, ModelError::Unreachable { .. }), "{error}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_stalls() {
-    let error = troubled(Script::new().chunk(piece("half ")).stall(), 1, Some("half ")).await;
+    let error = ask_failing(Script::new().chunk(piece("half ")).stall(), 1, Some("half ")).await;
     assert!(matches!(error, ModelError::Stalled { .. }), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_fails() {
-    let error = troubled(Script::error(500, r#"{"error":"no memory"}"#), 2, None).await;
+    let error = ask_failing(Script::error(500, r#"{"error":"no memory"}"#), 2, None).await;
     assert!(matches!(error, ModelError::Server { status: 500, .. }), "{error}");
-    let error = troubled(Script::error(400, r#"{"error":"bad"}"#), 1, None).await;
+    let error = ask_failing(Script::error(400, r#"{"error":"bad"}"#), 1, None).await;
     assert!(matches!(error, ModelError::Server { status: 400, .. }), "{error}");
-    let error = troubled(replies::ollama_error("half of it", "died"), 1, Some("half of it")).await;
+    let error = ask_failing(replies::ollama_error("half of it", "died"), 1, Some("half of it")).await;
     assert!(matches!(error, ModelError::Failed { .. }), "{error}");
-    let error = troubled(Script::body("<html>hello</html>"), 1, None).await;
+    let error = ask_failing(Script::body("<html>hello</html>"), 1, None).await;
     assert!(matches!(error, ModelError::Broken { .. } | ModelError::Ended { .. }), "{error}");
 }
 
@@ -151,21 +151,22 @@ async fn a_stop_is_heard_while_a_summary_is_made() {
     });
     let mut config = crate::fixture::quiet();
     config.limits.max_messages = 6;
-    let patience = manent_agent::providers::RetryPolicy {
+    let retry_policy = manent_agent::providers::RetryPolicy {
         between: LONG * 2,
         first_byte: LONG * 2,
         ..crate::fixture::retry_policy()
     };
-    let server = manent_agent::providers::ServerConfig::at(fixture.server.url()).with_retry_policy(patience);
+    let server =
+        manent_agent::providers::ServerConfig::at(fixture.server.url()).with_retry_policy(retry_policy);
     let model = manent_agent::providers::Ollama::new(&server, replies::MODEL).unwrap();
     let conversation =
         crate::fixture::start(fixture.store.clone(), model.into(), &config).conversation(&key("a"));
-    let mut asked = 0;
+    let mut questions = 0;
     let mut stream = loop {
         let stream = conversation.ask("Tell me of the ships in the harbour of Lisbon.").await.unwrap();
-        asked += 1;
+        questions += 1;
         // The first one that is too many.
-        if asked == 4 {
+        if questions == 4 {
             break stream;
         }
         stream.end().await.unwrap();

@@ -215,10 +215,11 @@ async fn live(part: Part, at: usize) -> bool {
     let kernel = life.kernel(&life.open(life.disk(Part::StoreDisk)));
     let conversation = kernel.conversation(&key("a"));
     life.trap.armed.store(true, Ordering::SeqCst);
-    let asked = "I like green tea; look around";
-    let (events, outcome) = tokio::time::timeout(LONG, crate::fixture::ask_with_events(&conversation, asked))
-        .await
-        .unwrap_or_else(|_| panic!("{part:?} {at}: somebody waits for ever"));
+    let question = "I like green tea; look around";
+    let (events, outcome) =
+        tokio::time::timeout(LONG, crate::fixture::ask_with_events(&conversation, question))
+            .await
+            .unwrap_or_else(|_| panic!("{part:?} {at}: somebody waits for ever"));
     let again = tokio::time::timeout(LONG, crate::fixture::ask_with_events(&conversation, "and now?")).await;
     let (_, again) = again.unwrap_or_else(|_| panic!("{part:?} {at}: the next question hangs"));
     let ended = tokio::time::timeout(LONG, kernel.end(LONG)).await;
@@ -231,21 +232,21 @@ async fn live(part: Part, at: usize) -> bool {
     let is_kept = events.iter().any(|event| matches!(event, Event::QuestionSaved { .. }));
     let lines = if store.exists(&key("a")).unwrap() { log(&store, &key("a")) } else { Vec::new() };
     if is_kept {
-        assert!(lines.iter().any(|line| line.role == "user" && line.content == asked), "{what}");
+        assert!(lines.iter().any(|line| line.role == "user" && line.content == question), "{what}");
     }
     for answered in [&outcome, &again].into_iter().flatten() {
         let record = lines.iter().find(|line| Some(line.seq) == answered.seq).expect(&what);
         assert_eq!((&record.role[..], &record.content), ("assistant", &answered.text), "{what}");
     }
-    let told: String = events
+    let shown: String = events
         .iter()
         .filter_map(|event| if let Event::Text(text) = event { Some(text.as_str()) } else { None })
         .collect();
-    let kept: String =
+    let logged: String =
         lines.iter().filter(|line| line.role == "assistant").map(|line| line.content.as_str()).collect();
     // Only the disk under the log can keep words from it, and then the question failed, aloud.
     let is_excused = part == Part::StoreDisk && outcome.is_err();
-    assert!(kept.contains(&told) || is_excused, "{what}: told {told:?}, kept {kept:?}");
+    assert!(logged.contains(&shown) || is_excused, "{what}: shown {shown:?}, logged {logged:?}");
     assert_results(&life, &store, &what);
     // A trap springs once: one question may fail by it, not both.
     assert!(outcome.is_ok() || again.is_ok(), "{what}");

@@ -42,12 +42,12 @@ fn plant(fixture: &Fixture, count: usize, status: Status) {
     }
 }
 
-async fn next(reviews: &mut Receiver<RetroEvent>) -> RetroEvent {
-    tokio::time::timeout(LONG, reviews.recv()).await.expect("it is told").unwrap()
+async fn next(events: &mut Receiver<RetroEvent>) -> RetroEvent {
+    tokio::time::timeout(LONG, events.recv()).await.expect("it is told").unwrap()
 }
 
-async fn made(reviews: &mut Receiver<RetroEvent>) -> RetroReport {
-    match next(reviews).await {
+async fn made(events: &mut Receiver<RetroEvent>) -> RetroReport {
+    match next(events).await {
         RetroEvent::Made(review) => review,
         other => panic!("no report: {other:?}"),
     }
@@ -57,7 +57,7 @@ fn retro(fixture: &Fixture) -> PathBuf {
     Reports::open(&fixture.store).unwrap().dir().to_owned()
 }
 
-fn kept(fixture: &Fixture) -> Value {
+fn report_json(fixture: &Fixture) -> Value {
     serde_json::from_slice(&std::fs::read(retro(fixture).join("latest.json")).unwrap()).unwrap()
 }
 
@@ -66,15 +66,15 @@ async fn a_report_is_made_whenever_there_are_new_runs() {
     let fixture = chatty();
     plant(&fixture, 6, Status::Success);
     let kernel = alone(&fixture, &often());
-    let mut reviews = kernel.reviews().unwrap();
-    let first = made(&mut reviews).await;
+    let mut events = kernel.retro_events().unwrap();
+    let first = made(&mut events).await;
     assert_eq!((first.runs, first.whole, first.alarms, first.remembered), (6, true, 0, None));
     assert!(std::fs::read_to_string(&first.page).unwrap().starts_with("<!DOCTYPE html>"));
-    assert_eq!(kept(&fixture)["totals"]["runs"], 6);
+    assert_eq!(report_json(&fixture)["totals"]["runs"], 6);
     plant(&fixture, 2, Status::Failure);
     // It may have been at it while the second was recorded.
-    while made(&mut reviews).await.runs < 8 {}
-    assert_eq!(kept(&fixture)["totals"]["runs"], 8);
+    while made(&mut events).await.runs < 8 {}
+    assert_eq!(report_json(&fixture)["totals"]["runs"], 8);
     kernel.end(LONG).await;
     assert!(fixture.store.memory().unwrap().items(&Filter::default()).unwrap().is_empty(), "not asked for");
 }
@@ -84,18 +84,18 @@ async fn a_report_is_made_whenever_there_are_new_runs() {
 async fn without_runs_or_when_it_is_off_nothing_is_written() {
     let fixture = chatty();
     let kernel = fixture.kernel_with(&often());
-    let mut reviews = kernel.reviews().unwrap();
+    let mut events = kernel.retro_events().unwrap();
     for n in 0..20 {
         ask(&kernel.conversation(&key("a")), &format!("question {n}")).await;
     }
-    assert!(reviews.try_recv().is_err());
+    assert!(events.try_recv().is_err());
     assert!(!retro(&fixture).exists());
     kernel.end(LONG).await;
     plant(&fixture, 6, Status::Success);
     let mut off = often();
     off.retro.every = RetroInterval::Off;
     let kernel = fixture.kernel_with(&off);
-    assert!(kernel.reviews().is_none());
+    assert!(kernel.retro_events().is_none());
     ask(&kernel.conversation(&key("a")), "one more").await;
     kernel.end(LONG).await;
     assert!(!retro(&fixture).exists());
@@ -112,7 +112,7 @@ async fn two_kernels_have_one_schedule() {
         start(fixture.store.clone(), Recall::new(fixture.store.clone()).into(), &config),
         start(other.clone(), Recall::new(other).into(), &config),
     ];
-    let [mut one, mut two] = kernels.each_ref().map(|kernel| kernel.reviews().unwrap());
+    let [mut one, mut two] = kernels.each_ref().map(|kernel| kernel.retro_events().unwrap());
     let first = tokio::select! {
         reviewed = next(&mut one) => reviewed,
         reviewed = next(&mut two) => reviewed,
@@ -145,14 +145,14 @@ async fn lessons_are_remembered_and_retired_where_that_is_set() {
     let mut config = often();
     config.retro.remember = true;
     let kernel = alone(&fixture, &config);
-    let first = made(&mut kernel.reviews().unwrap()).await.remembered.unwrap();
+    let first = made(&mut kernel.retro_events().unwrap()).await.remembered.unwrap();
     kernel.end(LONG).await;
     assert_eq!(first.added.len(), 2, "how often it succeeds, and failures that look the same");
     // Looking back on a day, that is no longer so.
     plant(&fixture, 6, Status::Success);
     config.retro.since = Duration::from_hours(24);
     let kernel = alone(&fixture, &config);
-    let second = made(&mut kernel.reviews().unwrap()).await.remembered.unwrap();
+    let second = made(&mut kernel.retro_events().unwrap()).await.remembered.unwrap();
     kernel.end(LONG).await;
     assert_eq!((second.replaced.len(), second.retired.len()), (1, 1), "{second:?}");
     let items = memory.items(&Filter::default()).unwrap();
@@ -172,19 +172,19 @@ async fn a_model_adds_to_it_where_that_is_set_and_only_there() {
     });
     plant(&fixture, 6, Status::Success);
     let kernel = fixture.kernel_with(&often());
-    made(&mut kernel.reviews().unwrap()).await;
+    made(&mut kernel.retro_events().unwrap()).await;
     kernel.end(LONG).await;
-    assert!(fixture.server.requests().is_empty() && kept(&fixture)["narrative"].is_null());
+    assert!(fixture.server.requests().is_empty() && report_json(&fixture)["narrative"].is_null());
     plant(&fixture, 1, Status::Success);
     let mut config = often();
     config.retro.with_model = true;
     let kernel = fixture.kernel_with(&config);
-    let review = made(&mut kernel.reviews().unwrap()).await;
+    let review = made(&mut kernel.retro_events().unwrap()).await;
     assert_eq!(review.troubles, [] as [String; 0]);
     kernel.end(LONG).await;
-    let asked = fixture.server.requests();
-    assert!(asked.len() == 1 && system_text(&asked[0]).starts_with("You are given facts about runs"));
-    assert_eq!(kept(&fixture)["narrative"]["model"], replies::MODEL);
+    let requests = fixture.server.requests();
+    assert!(requests.len() == 1 && system_text(&requests[0]).starts_with("You are given facts about runs"));
+    assert_eq!(report_json(&fixture)["narrative"]["model"], replies::MODEL);
 }
 
 /// The model that is asked for it never answers: neither a conversation nor the end waits.
@@ -210,7 +210,7 @@ async fn nobody_waits_for_it_and_what_it_was_at_is_done_next_time() {
     kernel.end(LONG).await;
     assert!(!retro(&fixture).join("latest.json").exists(), "what is stopped is not kept");
     let kernel = alone(&fixture, &often());
-    made(&mut kernel.reviews().unwrap()).await;
+    made(&mut kernel.retro_events().unwrap()).await;
     kernel.end(LONG).await;
 }
 
@@ -222,12 +222,12 @@ async fn what_goes_wrong_is_told_and_ends_nothing_else() {
     let mut config = often();
     config.retro.every = RetroInterval::Time(Duration::from_millis(10));
     let kernel = fixture.kernel_with(&config);
-    let mut reviews = kernel.reviews().unwrap();
-    let RetroEvent::Failed(why) = next(&mut reviews).await else { panic!("there is no place for it") };
+    let mut events = kernel.retro_events().unwrap();
+    let RetroEvent::Failed(why) = next(&mut events).await else { panic!("there is no place for it") };
     assert!(why.contains("retro"), "{why}");
     ask(&kernel.conversation(&key("a")), "Are you there?").await;
     std::fs::remove_file(retro(&fixture)).unwrap();
-    while !matches!(next(&mut reviews).await, RetroEvent::Made(_)) {}
+    while !matches!(next(&mut events).await, RetroEvent::Made(_)) {}
     kernel.end(LONG).await;
     assert_eq!(logged_turns(&fixture.store, &key("a")).len(), 2);
 }
@@ -245,10 +245,10 @@ async fn a_panic_in_it_ends_nothing_else() {
         Runs::open(&store).unwrap().record(&key("a"), &vec![run; 6], manent::Durability::Sync).unwrap();
         disk.visit_before(disk.op_count() + nth, || panic!("as asked"));
         let kernel = start(store.clone(), Recall::new(store.clone()).into(), &often());
-        let mut reviews = kernel.reviews().unwrap();
-        let RetroEvent::Failed(why) = next(&mut reviews).await else { panic!("it did not panic") };
+        let mut events = kernel.retro_events().unwrap();
+        let RetroEvent::Failed(why) = next(&mut events).await else { panic!("it did not panic") };
         assert!(why.contains("broke off"), "{why}");
-        assert!(matches!(next(&mut reviews).await, RetroEvent::Made(_)));
+        assert!(matches!(next(&mut events).await, RetroEvent::Made(_)));
         kernel.end(LONG).await;
     }
 }
@@ -258,8 +258,8 @@ async fn a_panic_in_it_ends_nothing_else() {
 async fn it_ends_with_its_kernel() {
     let fixture = chatty();
     let kernel = alone(&fixture, &often());
-    let mut reviews = kernel.reviews().unwrap();
+    let mut events = kernel.retro_events().unwrap();
     drop(kernel);
-    let closed = tokio::time::timeout(LONG, reviews.recv()).await.expect("it ends");
+    let closed = tokio::time::timeout(LONG, events.recv()).await.expect("it ends");
     assert!(closed.is_err());
 }

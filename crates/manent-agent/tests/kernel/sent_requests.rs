@@ -24,9 +24,9 @@ pub(crate) fn assert_sent_as_logged(fixture: &Fixture, store: &Store, key: &Sess
         // By whatever count: what was sent is in the log, and not in how tokens are counted.
         for tokens in [Tokens::default(), Tokens::new(Counting::Estimate)] {
             let context = store.context_at(&StreamId::live(key), Some(*seq), tokens).unwrap();
-            let told: Vec<(String, String)> =
+            let logged: Vec<(String, String)> =
                 context.messages.into_iter().map(|message| (message.role, message.content)).collect();
-            assert_eq!(sent, &told, "request {nth}, answer {seq}");
+            assert_eq!(sent, &logged, "request {nth}, answer {seq}");
         }
     }
     answers.len()
@@ -38,7 +38,7 @@ async fn what_was_sent_is_what_the_log_says_over_a_whole_life() {
         slow if slow.starts_with("stop") => Script::new()
             .chunk(replies::ollama_line(&json!({"role": "assistant", "content": "half of "})))
             .stall(),
-        asked => replies::ollama(&format!("I heard: {asked}")),
+        text => replies::ollama(&format!("I heard: {text}")),
     });
     let k = key("life");
     let memory = fixture.store.memory().unwrap();
@@ -57,8 +57,8 @@ async fn what_was_sent_is_what_the_log_says_over_a_whole_life() {
             if n == 3 && life % 2 == 1 {
                 memory.forget(&[remembered.remove(0)]).unwrap();
             }
-            let asked = format!("life {life} question {n}: who is the harbour master of pier {life}?");
-            ask(&conversation, &asked).await;
+            let text = format!("life {life} question {n}: who is the harbour master of pier {life}?");
+            ask(&conversation, &text).await;
         }
         if life % 2 == 0 {
             stop_in_the_middle(&conversation).await;
@@ -102,10 +102,10 @@ async fn a_fork_sends_what_it_shares() {
     let answered = ask(&kernel.conversation(&key("b")), "two").await;
     let at = StreamId::live(&key("b"));
     let context = fixture.store.context_at(&at, answered.seq, Tokens::default()).unwrap();
-    let told: Vec<(String, String)> =
+    let logged: Vec<(String, String)> =
         context.messages.into_iter().map(|message| (message.role, message.content)).collect();
-    assert_eq!(fixture.chats()[1], told);
-    assert!(told.iter().any(|(_, text)| text == "I heard: one"));
+    assert_eq!(fixture.chats()[1], logged);
+    assert!(logged.iter().any(|(_, text)| text == "I heard: one"));
 }
 
 /// So few messages that it is compacted now and then.

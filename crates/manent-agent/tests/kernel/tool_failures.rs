@@ -54,8 +54,8 @@ async fn a_tool_that_panics_ends_a_call_and_nothing_else() {
             assert_eq!(ask(conversation, "do it").await.text, "It is done.", "{round}");
         }
     }
-    let told = result(&fixture.store, &key("one"));
-    assert!(told["content"].as_str().unwrap().contains("broke off"), "{told}");
+    let logged = result(&fixture.store, &key("one"));
+    assert!(logged["content"].as_str().unwrap().contains("broke off"), "{logged}");
     for session in ["one", "other"] {
         let turns = logged_turns(&fixture.store, &key(session));
         assert_eq!(turns.iter().filter(|(role, _)| role == "user").count(), 8);
@@ -83,8 +83,8 @@ async fn a_tool_that_never_ends_is_left_alone_after_a_stop() {
     }
     assert!(stream.end().await.unwrap().stopped);
     assert!(begun.elapsed() < Duration::from_mins(1), "nobody waits for it");
-    let told = result(&fixture.store, &key("talk"));
-    assert!(told["content"].as_str().unwrap().contains("its outcome is unknown"), "{told}");
+    let logged = result(&fixture.store, &key("talk"));
+    assert!(logged["content"].as_str().unwrap().contains("its outcome is unknown"), "{logged}");
     MAY_END.store(true, Ordering::SeqCst);
     kernel.end(LONG).await;
 }
@@ -96,13 +96,13 @@ async fn what_two_conversations_learn_at_once_is_remembered_once() {
     let workspace = tempfile::tempdir().unwrap();
     let rules = "[[policy.rule]]\ntool = \"remember\"\ndecision = \"allow\"\n";
     let kernel = kernel(&fixture, toolbox(workspace.path(), Approver::Nobody, rules), CallStyle::Native);
-    let mut asked = Vec::new();
+    let mut tasks = Vec::new();
     for n in 0..12 {
         let conversation = kernel.conversation(&key(&format!("talk-{n}")));
-        asked.push(tokio::spawn(async move { ask(&conversation, "I drink tea every day").await }));
+        tasks.push(tokio::spawn(async move { ask(&conversation, "I drink tea every day").await }));
     }
-    for one in asked {
-        one.await.unwrap();
+    for task in tasks {
+        task.await.unwrap();
     }
     let items = fixture.store.memory().unwrap().items(&Filter::default()).unwrap();
     assert_eq!(items.len(), 1, "{items:?}");
@@ -139,9 +139,9 @@ async fn a_model_gets_the_files_of_a_skill_and_none_beside_it() {
         let workspace = tempfile::tempdir().unwrap();
         let kernel = kernel(&fixture, with_skills(workspace.path(), home.path()), CallStyle::Native);
         assert_eq!(ask(&kernel.conversation(&key("talk")), "greet").await.text, "It is done.");
-        let told = result(&fixture.store, &key("talk"));
-        assert!(told["content"].as_str().unwrap().contains(wanted), "{told}");
-        assert_eq!(told["failed"], failed, "{told}");
+        let logged = result(&fixture.store, &key("talk"));
+        assert!(logged["content"].as_str().unwrap().contains(wanted), "{logged}");
+        assert_eq!(logged["failed"], failed, "{logged}");
         kernel.end(LONG).await;
     }
 }
@@ -164,12 +164,12 @@ fn runs(fixture: &Fixture) -> Vec<(Status, String, Option<RecordRange>, Option<R
 async fn what_came_of_a_skill_is_recorded_and_a_crash_leaves_a_run_of_unknown_outcome() {
     let home = greeting();
     let workspace = tempfile::tempdir().unwrap();
-    let asked = AtomicUsize::new(0);
+    let requests = AtomicUsize::new(0);
     // The second answer breaks off, and the third never ends.
     let call = calls(CallStyle::Native, "use_skill", json!({"name": "greeting"}));
     let fixture = Fixture::new(move |request| {
-        let is_told = crate::fixture::messages(request).last().is_some_and(|(role, _)| role == "tool");
-        match is_told.then(|| asked.fetch_add(1, Ordering::SeqCst)) {
+        let has_result = crate::fixture::messages(request).last().is_some_and(|(role, _)| role == "tool");
+        match has_result.then(|| requests.fetch_add(1, Ordering::SeqCst)) {
             Some(1) => {
                 Script::new().chunk(replies::ollama_line(&json!({"content": "Sal"}))).close(Closing::Rst)
             }

@@ -12,7 +12,7 @@ use manent_agent::kernel::{
     Answer, ApprovalReply, CallStyle, Conversation, Event, Kernel, Toolbox, TurnError,
 };
 use manent_agent::policy::{ApprovalScope, Approvals, Approver, Grant, PolicyRules, ToolPolicy};
-use manent_agent::providers::Request as Asked;
+use manent_agent::providers::Request as ModelRequest;
 use manent_agent::skills::Skills;
 use manent_agent::text_tools;
 use manent_agent::tools::{CommandRequest, CommandResult, Shell};
@@ -73,12 +73,12 @@ pub(crate) fn calls(
             return replies::ollama("It is done.");
         }
         let call = json!({"name": name, "arguments": arguments});
-        let said = if calling == CallStyle::Native {
+        let message = if calling == CallStyle::Native {
             json!({"role": "assistant", "content": "Let me see.", "tool_calls": [{"function": call}]})
         } else {
             json!({"role": "assistant", "content": format!("Let me see.\n<tool_call>\n{call}\n</tool_call>")})
         };
-        Script::new().chunk(replies::ollama_line(&said)).chunk(replies::ollama_done("stop", 900, 9))
+        Script::new().chunk(replies::ollama_line(&message)).chunk(replies::ollama_done("stop", 900, 9))
     }
 }
 
@@ -142,18 +142,18 @@ async fn both_ways_of_calling_give_the_same_turns_and_what_was_sent_is_what_the_
         for (seq, sent) in answers.iter().zip(chats.into_iter().map(messages)) {
             let context = store.context_at(&StreamId::live(&k), Some(*seq), Tokens::default()).unwrap();
             assert_eq!(context.protocol.as_deref(), Some(calling.word()));
-            let asked = Asked::from(&context);
-            let asked = if calling == CallStyle::Native { asked } else { text_tools::flatten(&asked) };
-            let told: Vec<(String, String)> =
-                asked.messages.into_iter().map(|message| (message.role, message.content)).collect();
-            assert_eq!(sent, told, "{calling:?}, answer {seq}");
+            let request = ModelRequest::from(&context);
+            let request = if calling == CallStyle::Native { request } else { text_tools::flatten(&request) };
+            let logged: Vec<(String, String)> =
+                request.messages.into_iter().map(|message| (message.role, message.content)).collect();
+            assert_eq!(sent, logged, "{calling:?}, answer {seq}");
         }
-        let said: Vec<(String, String)> = log(&store, &k)
+        let turns: Vec<(String, String)> = log(&store, &k)
             .into_iter()
             .filter(|line| ["user", "assistant", "tool"].contains(&line.role.as_str()))
             .map(|line| (line.role, line.content.trim_end().to_owned()))
             .collect();
-        logs.push(said);
+        logs.push(turns);
     }
     assert_eq!(logs[0], logs[1]);
 }
@@ -195,7 +195,10 @@ async fn what_changes_files_needs_a_word_and_shows_what_would_change() {
         let result = result(&fixture.store, &k);
         assert!(result["decision"].as_str().unwrap().starts_with(decision), "{result}");
         if matches!(word, ApprovalReply::No(Some(_))) {
-            assert!(result["content"].as_str().unwrap().contains("not today"), "the model is told: {result}");
+            assert!(
+                result["content"].as_str().unwrap().contains("not today"),
+                "the model is logged: {result}"
+            );
         }
         kernel.end(LONG).await;
     }
@@ -228,7 +231,7 @@ async fn a_command_that_hangs_is_stopped_and_the_conversation_goes_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_is_not_right_is_told_and_one_who_calls_for_ever_is_ended() {
-    for (name, arguments, said) in [
+    for (name, arguments, expected) in [
         ("read_fil", json!({"path": "x"}), "read_file"),
         ("read_file", json!({"file": "x"}), "path"),
         ("read_file", json!({"path": "../../etc/passwd"}), "workspace"),
@@ -241,7 +244,7 @@ async fn a_call_that_is_not_right_is_told_and_one_who_calls_for_ever_is_ended() 
         assert_eq!(answered.unwrap().text, "It is done.");
         let result = result(&fixture.store, &key("talk"));
         assert_eq!(result["failed"], true, "{result}");
-        assert!(result["content"].as_str().unwrap().contains(said), "{result}");
+        assert!(result["content"].as_str().unwrap().contains(expected), "{result}");
         kernel.end(LONG).await;
     }
     let call = json!({"role": "assistant", "content": "", "tool_calls": [
@@ -264,13 +267,13 @@ async fn a_call_that_cannot_be_read_is_kept_complained_of_once_and_then_taken_fo
     let (answered, _) = ask(&kernel.conversation(&key("talk")), &NO).await;
     answered.unwrap();
     kernel.end(LONG).await;
-    let said: Vec<(String, String)> = log(&fixture.store, &key("talk"))
+    let turns: Vec<(String, String)> = log(&fixture.store, &key("talk"))
         .into_iter()
         .filter(|line| ["user", "assistant", "system"].contains(&line.role.as_str()))
         .map(|line| (line.role, line.content))
         .collect();
-    let roles: Vec<&str> = said.iter().map(|(role, _)| role.as_str()).collect();
+    let roles: Vec<&str> = turns.iter().map(|(role, _)| role.as_str()).collect();
     assert_eq!(roles, ["user", "assistant", "system", "assistant"], "one complaint, then it is an answer");
-    assert_eq!((said[1].1.as_str(), said[3].1.as_str()), (garbled, garbled), "as it was written");
-    assert!(said[2].1.contains("could not be understood"), "{}", said[2].1);
+    assert_eq!((turns[1].1.as_str(), turns[3].1.as_str()), (garbled, garbled), "as it was written");
+    assert!(turns[2].1.contains("could not be understood"), "{}", turns[2].1);
 }

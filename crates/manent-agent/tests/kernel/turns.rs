@@ -49,14 +49,14 @@ async fn an_answer_is_in_the_log_when_it_is_said_to_be() {
         assert_eq!((Some(line.seq), &line.role[..]), (answered.seq, "assistant"));
         assert_eq!((line.content, line.interrupted), (format!("answer to q{n}"), None));
         assert_eq!((answered.text, answered.stopped), (format!("answer to q{n}"), false));
-        let heard: String = events
+        let streamed: String = events
             .iter()
             .filter_map(|event| match event {
                 Event::Text(text) => Some(text.as_str()),
                 _ => None,
             })
             .collect();
-        assert_eq!(heard, format!("answer to q{n}"), "what is heard is what is kept");
+        assert_eq!(streamed, format!("answer to q{n}"), "the streamed text is the logged one");
         assert!(matches!(events[0], Event::QuestionSaved { seq } if Some(seq) < answered.seq), "{events:?}");
         assert!(matches!(events[1], Event::Sending { tokens } if tokens == answered.tokens), "{events:?}");
     }

@@ -97,8 +97,8 @@ async fn a_slow_memory_is_waited_for_shortly_and_used_when_it_is_there() {
     switch.set(Fate::Hangs);
     let (events, answered) = ask_with_events(&conversation, "Where is the harbour?").await;
     assert_eq!(answered.unwrap().text, "fine");
-    let told = notes(&events);
-    assert!(told.len() == 1 && told[0].contains("took longer than 3 s"), "{told:?}");
+    let shown = notes(&events);
+    assert!(shown.len() == 1 && shown[0].contains("took longer than 3 s"), "{shown:?}");
     switch.set(Fate::Fine);
     let (events, answered) = ask_with_events(&conversation, "Where is the harbour?").await;
     assert_eq!((answered.unwrap().text.as_str(), notes(&events).len()), ("fine", 0));

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use manent_agent::text_tools::{parse, repair_prompt};
 
-use super::{KNOWN, called, cases};
+use super::{TOOLS, called, cases};
 
 #[test]
 fn every_answer_is_read_as_it_was_meant() {
@@ -12,7 +12,7 @@ fn every_answer_is_read_as_it_was_meant() {
     assert!(cases.len() >= 120, "{} cases", cases.len());
     let mut wrong = Vec::new();
     for case in &cases {
-        let answer = parse(&case.input, &KNOWN);
+        let answer = parse(&case.input, &TOOLS);
         let is_problem = match (&answer.problem, &case.problem) {
             (Some(problem), Some(part)) => problem.contains(part),
             (problem, part) => problem.is_none() && part.is_none(),
@@ -70,7 +70,7 @@ fn forms_given_up_are_not_called() {
     let cases = cases();
     for title in GIVEN_UP {
         let case = cases.iter().find(|case| case.title == title).unwrap();
-        assert!(parse(&case.input, &KNOWN).calls.is_empty(), "{title}");
+        assert!(parse(&case.input, &TOOLS).calls.is_empty(), "{title}");
     }
 }
 
@@ -84,27 +84,27 @@ fn without_tools_nothing_is_ever_called() {
 #[test]
 fn ids_are_unique_in_an_answer_and_the_same_each_time() {
     let block = r#"<tool_call>{"name":"get_time","arguments":{}}</tool_call>"#;
-    let answer = parse(&block.repeat(200), &KNOWN);
+    let answer = parse(&block.repeat(200), &TOOLS);
     assert_eq!(answer.calls.len(), 128);
     assert!(answer.problem.as_ref().unwrap().contains("first 128"));
     let ids: HashSet<&str> = answer.calls.iter().map(|call| call.id.as_str()).collect();
     assert_eq!(ids.len(), 128);
     assert!(ids.iter().all(|id| id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric())));
-    assert_eq!(answer, parse(&block.repeat(200), &KNOWN));
+    assert_eq!(answer, parse(&block.repeat(200), &TOOLS));
 }
 
 #[test]
 fn arguments_keep_their_order_and_their_digits() {
     let text =
         r#"<tool_call>{"name":"run","arguments":{"z":1,"a":12345678901234567890123,"m":1.10}}</tool_call>"#;
-    let answer = parse(text, &KNOWN);
+    let answer = parse(text, &TOOLS);
     assert_eq!(answer.calls[0].arguments, r#"{"z":1,"a":12345678901234567890123,"m":1.10}"#);
 }
 
 #[test]
 fn a_repair_says_what_was_wrong_and_is_no_call_itself() {
-    let problem = parse("<tool_call>{\"name\":\"fly\"}</tool_call>", &KNOWN).problem.unwrap();
+    let problem = parse("<tool_call>{\"name\":\"fly\"}</tool_call>", &TOOLS).problem.unwrap();
     let text = repair_prompt(&problem);
     assert!(text.contains("there is no tool \"fly\"") && text.contains("<tool_call>"));
-    assert!(parse(&text, &KNOWN).calls.is_empty());
+    assert!(parse(&text, &TOOLS).calls.is_empty());
 }

@@ -16,7 +16,7 @@ mod streaming;
 
 use manent_agent::text_tools::{AnswerParser, ParsedAnswer};
 
-const KNOWN: [&str; 6] = ["read_file", "write_file", "list_dir", "run", "search", "get_time"];
+const TOOLS: [&str; 6] = ["read_file", "write_file", "list_dir", "run", "search", "get_time"];
 
 /// One answer of the corpus.
 struct Case {
@@ -74,7 +74,7 @@ fn called(answer: &ParsedAnswer) -> Vec<(String, serde_json::Value)> {
 
 /// Fed in these pieces: what was shown, and what was answer.
 fn parse_pieces<'a>(pieces: impl IntoIterator<Item = &'a str>) -> (String, ParsedAnswer) {
-    let mut parser = AnswerParser::new(&KNOWN);
+    let mut parser = AnswerParser::new(&TOOLS);
     let mut shown = String::new();
     for piece in pieces {
         shown.push_str(&parser.feed(piece));

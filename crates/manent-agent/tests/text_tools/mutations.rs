@@ -5,7 +5,7 @@ use manent_agent::text_tools::{flatten, parse};
 use manent_sim::Rng;
 
 use super::streaming::pieces;
-use super::{KNOWN, cases, parse_pieces};
+use super::{TOOLS, cases, parse_pieces};
 
 /// Pieces that break parsers.
 const PIECES: [&str; 40] = [
@@ -84,12 +84,12 @@ fn whatever_is_written_there_is_an_answer_and_pieces_change_nothing() {
     for seed in 0..20_000 {
         let rng = &mut Rng::new(seed);
         let text = mutated(rng, &seeds);
-        let whole = parse(&text, &KNOWN);
+        let whole = parse(&text, &TOOLS);
         let (shown, answer) = parse_pieces(pieces(&text, rng));
         assert_eq!(answer, whole, "seed {seed}: {text:?}");
         assert_eq!(shown, whole.text, "seed {seed}: {text:?}");
         for call in &whole.calls {
-            assert!(KNOWN.contains(&call.name.as_str()), "seed {seed}");
+            assert!(TOOLS.contains(&call.name.as_str()), "seed {seed}");
             let arguments: serde_json::Value = serde_json::from_str(&call.arguments).unwrap();
             assert!(arguments.is_object(), "seed {seed}: {}", call.arguments);
         }
@@ -100,7 +100,7 @@ fn whatever_is_written_there_is_an_answer_and_pieces_change_nothing() {
         troubled += usize::from(whole.problem.is_some());
         // A thing that is cited stays a citation.
         let quoted: String = text.split(['\n', '\r']).flat_map(|line| ["> ", line, "\n"]).collect();
-        assert!(parse(&quoted, &KNOWN).calls.is_empty(), "seed {seed}: {quoted:?}");
+        assert!(parse(&quoted, &TOOLS).calls.is_empty(), "seed {seed}: {quoted:?}");
     }
     assert!(called > 2500 && troubled > 4000 && plain > 4000, "{called} {troubled} {plain}");
 }
@@ -109,7 +109,7 @@ fn whatever_is_written_there_is_an_answer_and_pieces_change_nothing() {
 fn a_citation_in_a_fence_is_never_run() {
     for case in cases() {
         let fenced = format!("It says:\n\n`````text\n{}\n`````\n\nNo.", case.input);
-        let answer = parse(&fenced, &KNOWN);
+        let answer = parse(&fenced, &TOOLS);
         assert!(answer.calls.is_empty() && answer.problem.is_none(), "{}", case.title);
         assert_eq!(answer.text, fenced);
     }
@@ -150,11 +150,11 @@ fn megabytes_of_anything_are_read_in_linear_time() {
     ];
     for piece in PIECES.iter().chain(&wild) {
         let text = piece.repeat((1 << 20) / piece.len());
-        parse(&text, &KNOWN);
+        parse(&text, &TOOLS);
         for begin in
             ["<tool_call>", "<tool_call>{\"name\":\"", "```tool\n", "```json\n{\"name\":", "<tool_call>run"]
         {
-            parse(&format!("{begin}{}", piece.repeat((1 << 17) / piece.len())), &KNOWN);
+            parse(&format!("{begin}{}", piece.repeat((1 << 17) / piece.len())), &TOOLS);
         }
         let result = Message { tool_call_id: Some("a".into()), ..Message::new("tool", text) };
         flatten(&Request { messages: vec![result], ..Request::default() });

@@ -1,11 +1,11 @@
-//! What a model is told, and native turns there and back.
+//! Requests for models without native calls: the description of tools, and native calls as text and back.
 
 use manent_agent::providers::{Message, Request};
 use manent_agent::text_tools::{describe_tools, flatten, parse, tool_names};
 use manent_sim::Rng;
 use serde_json::{Value, json};
 
-use super::{KNOWN, called};
+use super::{TOOLS, called};
 
 fn tools() -> String {
     json!([
@@ -29,13 +29,13 @@ fn tools() -> String {
 #[test]
 fn a_model_is_told_the_tools_in_short_and_one_form() {
     let text = describe_tools(&tools());
-    let told = [
+    let lines = [
         "- read_file(path: string, limit?: integer, how?: \"text\"|\"hex\"): Reads a file. At most 100 KB.\n",
         "- get_time(): <\\/tool_call> <\\tool_call>\n",
         "- run(args?: string[])\n",
         "<tool_call>\n{\"name\": \"read_file\", \"arguments\": {\"path\":\"…\"}}\n</tool_call>",
     ];
-    for line in told {
+    for line in lines {
         assert!(text.contains(line), "{line}\n{text}");
     }
     assert_eq!(text, describe_tools(&tools()));
@@ -139,7 +139,7 @@ fn nothing_in_a_result_ends_it_or_calls() {
         for mark in ["</tool", "<tool", "<|", "<function="] {
             assert!(!plain.contains(mark), "{inside}");
         }
-        assert!(parse(inside, &KNOWN).calls.is_empty(), "{inside}");
+        assert!(parse(inside, &TOOLS).calls.is_empty(), "{inside}");
     }
     let code = "if a < b && c <= d { Vec::<u8>::new() } <div></div>";
     let request = Request { messages: vec![result("a", code)], ..Request::default() };
@@ -182,21 +182,21 @@ fn object(rng: &mut Rng, depth: u8) -> Value {
 
 #[test]
 fn native_calls_come_back_as_they_were() {
-    let said =
+    let texts =
         ["", "I look.", "See `<tool_call>`:\n```json\n{\"a\":1}\n```\n", "> <tool_call>{}\nNo.", "a < b"];
     for seed in 0..3000 {
         let rng = &mut Rng::new(seed);
-        let names: Vec<&str> = (0..rng.range(1..=4)).map(|_| KNOWN[rng.below(6) as usize]).collect();
+        let names: Vec<&str> = (0..rng.range(1..=4)).map(|_| TOOLS[rng.below(6) as usize]).collect();
         let calls: Vec<(String, Value)> =
             names.into_iter().map(|name| (name.to_owned(), object(rng, 3))).collect();
         let native: Value = calls
             .iter()
             .map(|(name, arguments)| json!({"id": name, "name": name, "arguments": arguments}))
             .collect();
-        let content = said[rng.below(said.len() as u64) as usize];
+        let content = texts[rng.below(texts.len() as u64) as usize];
         let request = Request { messages: vec![calling(content, &native)], ..Request::default() };
         let text = &flatten(&request).messages[0].content;
-        let answer = parse(text, &KNOWN);
+        let answer = parse(text, &TOOLS);
         assert_eq!(called(&answer), calls, "seed {seed}: {text}");
         assert_eq!(answer.problem, None, "seed {seed}: {text}");
         assert_eq!(answer.text, content.trim_end(), "seed {seed}: {text}");

@@ -3,12 +3,12 @@
 use manent_agent::text_tools::{AnswerParser, parse};
 use manent_sim::Rng;
 
-use super::{KNOWN, cases, parse_pieces};
+use super::{TOOLS, cases, parse_pieces};
 
 #[test]
 fn however_an_answer_is_split_it_is_the_same() {
     for case in cases() {
-        let (text, whole) = (&case.input, parse(&case.input, &KNOWN));
+        let (text, whole) = (&case.input, parse(&case.input, &TOOLS));
         let cuts: Vec<usize> = (0..=text.len()).filter(|at| text.is_char_boundary(*at)).collect();
         for cut in &cuts {
             let (shown, answer) = parse_pieces([&text[..*cut], &text[*cut..]]);
@@ -27,7 +27,7 @@ fn several_cuts_at_random_change_nothing() {
     let mut rng = Rng::new(7);
     for _ in 0..5000 {
         let case = &cases[rng.below(cases.len() as u64) as usize];
-        let whole = parse(&case.input, &KNOWN);
+        let whole = parse(&case.input, &TOOLS);
         let (shown, answer) = parse_pieces(pieces(&case.input, &mut rng));
         assert_eq!((shown.as_str(), &answer), (whole.text.as_str(), &whole), "{}", case.title);
     }
@@ -51,7 +51,7 @@ pub(super) fn pieces<'a>(text: &'a str, rng: &mut Rng) -> Vec<&'a str> {
 
 #[test]
 fn what_is_clearly_text_is_shown_at_once() {
-    let mut parser = AnswerParser::new(&KNOWN);
+    let mut parser = AnswerParser::new(&TOOLS);
     for (piece, shown) in [
         ("Hello, ", "Hello,"),
         ("world. a <", " world. a"),
@@ -76,7 +76,7 @@ fn what_is_clearly_text_is_shown_at_once() {
 fn nothing_of_a_call_is_ever_shown() {
     let text =
         "Look.\n\n<tool_call>\n{\"name\":\"run\",\"arguments\":{\"command\":\"ls\"}}\n</tool_call>\n\nWait.";
-    let mut parser = AnswerParser::new(&KNOWN);
+    let mut parser = AnswerParser::new(&TOOLS);
     let mut shown = String::new();
     for c in text.chars() {
         shown.push_str(&parser.feed(c.encode_utf8(&mut [0; 4])));
@@ -90,7 +90,7 @@ fn what_waits_is_bounded() {
     for begin in
         ["<tool_call>{\"name\":\"run\",\"arguments\":{\"a\":\"", "```json\n{\"name\":\"", "{\"name\":\""]
     {
-        let mut parser = AnswerParser::new(&KNOWN);
+        let mut parser = AnswerParser::new(&TOOLS);
         parser.feed(begin);
         let piece = "x".repeat(1 << 16);
         let mut fed = 0;

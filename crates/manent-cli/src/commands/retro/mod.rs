@@ -252,7 +252,7 @@ fn keep_up_to_date(context: &Context<'_>, args: &RetroArgs, every: &str) -> Resu
     };
     let model = worker_model(context, &runtime, &config, &store)?;
     let kernel = Kernel::start(runtime.handle(), store, model, config.clone(), String::new(), None);
-    let Some(mut reviews) = kernel.reviews() else {
+    let Some(mut reviews) = kernel.retro_events() else {
         return Err(Failure::usage("--every off does nothing; give a time, such as 1d"));
     };
     context.note(&format!(
