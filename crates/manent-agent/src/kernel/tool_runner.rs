@@ -186,7 +186,7 @@ impl ToolRunner {
         }
         let previewing = move || prepared.preview().map(|preview| (prepared, preview));
         let (prepared, preview) = self.look(previewing, "refused: the call is not right").await?;
-        let (reply, mut replies) = mpsc::channel(1);
+        let (reply, mut receiver) = mpsc::channel(1);
         let approval = Approval {
             what: prepared.what.clone(),
             why: decision.why,
@@ -197,7 +197,7 @@ impl ToolRunner {
         };
         listener.send(Event::Approve(approval)).await;
         let replied = tokio::select! {
-            replied = replies.recv() => replied.unwrap_or(ApprovalReply::No(None)),
+            replied = receiver.recv() => replied.unwrap_or(ApprovalReply::No(None)),
             () = stopped(&listener.stop) => ApprovalReply::No(Some("it was stopped".to_owned())),
         };
         match replied {
