@@ -14,7 +14,7 @@
 //! | between marks: JSON; a name and JSON; `[name(key=value)]`; `<parameter=key>`, `<arg_key>` | call |
 //! | between marks: anything else, or the name of an unknown tool | problem |
 //! | JSON that begins a line and is a call of a known tool and no more | call, if only calls follow |
-//! | the same with text behind it, or a call in a fence (`json`, `xml`, `tool`, …, or no language) | text, and problem |
+//! | the same with text behind it, or a call in a fence (`json`, `xml`, `tool`, …, or none) | text, and problem |
 //! | a fence of any other language, `code` in a line, a line that begins with `>`, one indented by four | text |
 //! | a mark right behind a quote or a backslash; `<think>…</think>` at the beginning | text |
 //! | `<tool_result>` behind a call: results that the model made up | left out with all that follows |
