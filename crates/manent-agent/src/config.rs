@@ -287,20 +287,20 @@ impl Config {
 }
 
 impl Provider {
-    const ALL: [Provider; 4] = [Provider::Auto, Provider::Ollama, Provider::OpenAi, Provider::Recall];
+    fn of_word(word: &str) -> Option<Provider> {
+        let all = [Provider::Auto, Provider::Ollama, Provider::OpenAi, Provider::Recall];
+        all.into_iter().find(|provider| provider.to_string() == word)
+    }
+}
 
-    /// The word for it.
-    pub fn word(self) -> &'static str {
-        match self {
+impl fmt::Display for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
             Provider::Auto => "auto",
             Provider::Ollama => "ollama",
             Provider::OpenAi => "openai",
             Provider::Recall => "recall",
-        }
-    }
-
-    fn of_word(word: &str) -> Option<Provider> {
-        Provider::ALL.into_iter().find(|provider| provider.word() == word)
+        })
     }
 }
 

@@ -8,6 +8,7 @@
 //! | [`model_tasks`] | what the library has a model do: sum up, and find what is worth remembering |
 //! | [`model_selection`] | which model answers |
 //! | [`config`] | what can be set, and where it is set |
+//! | `hex` | bytes as hexadecimal digits |
 //! | [`kernel`] | conversations: actors, from a question to the end of its answer |
 //! | `ledger` | append-only lists of what a person decided, in the store |
 //! | [`policy`] | what tools may do: rules, and what a person allowed |
@@ -19,6 +20,7 @@
 //! | [`tools`] | what a model can do: read, write, edit and search files, run commands, recall and remember |
 
 pub mod config;
+mod hex;
 pub mod kernel;
 mod ledger;
 pub mod model_selection;

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use manent::log::fs::{Disk, FileId, Shape};
 
 use super::error::SkillError;
-use super::skill::{Skill, SkillOrigin, SkillStatus, outside, skill_file};
+use super::skill::{Skill, SkillOrigin, SkillStatus, skill_file};
 use super::skill_files::is_passed_over;
 use super::snapshot::{ROOM_BYTES, SkillSnapshot};
 use super::trust::{TrustState, TrustedCopies, TrustedFolders};
@@ -275,8 +275,7 @@ impl<'a> Walk<'a> {
             return found.all.push(Skill::load(self.disk, dir, name, file, origin, None));
         };
         let place = dir.strip_prefix(&compared.folder).unwrap_or(&dir).to_string_lossy().into_owned();
-        let snapshot =
-            SkillSnapshot::take(&**self.disk, &dir, outside(origin), &mut compared.room).map(Arc::new);
+        let snapshot = SkillSnapshot::take(&**self.disk, &dir, origin, &mut compared.room).map(Arc::new);
         let mut skill = Skill::load(self.disk, dir, name, file, origin, snapshot.clone().ok());
         if skill.standing == SkillStatus::Used {
             skill.standing = compared.standing(&place, &snapshot);

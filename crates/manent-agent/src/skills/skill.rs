@@ -13,7 +13,7 @@ use super::json_string;
 use super::manifest::Manifest;
 use super::problem::{Problem, SkillRule};
 use super::skill_files::{self, FileListing, ReadFailure};
-use super::snapshot::{OutsideLinks, ROOM_BYTES, SkillSnapshot};
+use super::snapshot::{ROOM_BYTES, SkillSnapshot};
 
 /// The origin of a skill, the nearest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -244,16 +244,12 @@ impl Skill {
     /// Compares a skill that was found as it was trusted with what is there now: a command may have changed it since.
     pub(super) fn compare_again(&self) -> Result<(), SkillError> {
         let Some(found) = &self.snapshot else { return Ok(()) };
-        let why = match self.take_snapshot(&mut { ROOM_BYTES }) {
+        let why = match SkillSnapshot::take(&*self.disk, &self.dir, self.origin, &mut { ROOM_BYTES }) {
             Ok(now) if now == **found => return Ok(()),
             Ok(now) => format!("it changed since it was found as it was trusted: {}", now.summary(found)),
             Err(why) => why,
         };
         Err(SkillError::NotUsed { name: self.name().to_owned(), why })
-    }
-
-    fn take_snapshot(&self, room: &mut u64) -> Result<SkillSnapshot, String> {
-        SkillSnapshot::take(&*self.disk, &self.dir, outside(self.origin), room)
     }
 
     fn file_name(&self) -> &str {
@@ -271,9 +267,10 @@ impl Skill {
         if entry.hash.is_empty() {
             return Err(none());
         }
-        let kept = entry.content.clone().filter(|_| entry.bytes <= FILE_BYTES_MAX);
-        let full = self.dir.join(&plain);
-        kept.ok_or(SkillError::TooLong { path: full, bytes: entry.bytes, max: FILE_BYTES_MAX })
+        let content = entry.content.as_ref().filter(|_| entry.bytes <= FILE_BYTES_MAX);
+        let path = self.dir.join(&plain);
+        let too_long = SkillError::TooLong { path, bytes: entry.bytes, max: FILE_BYTES_MAX };
+        content.map(|content| content.bytes().to_vec()).ok_or(too_long)
     }
 
     fn bytes(&self) -> Result<Vec<u8>, Problem> {
@@ -281,7 +278,8 @@ impl Skill {
             if self.origin == SkillOrigin::Project && entry.leads_out() {
                 return Err(leads_out());
             }
-            return entry.content.clone().ok_or_else(|| document::too_long(entry.bytes));
+            let content = entry.content.as_ref().map(|content| content.bytes().to_vec());
+            return content.ok_or_else(|| document::too_long(entry.bytes));
         }
         let refused = |e: std::io::Error| {
             let what = format!("the file cannot be read: {e}; look what it is and at its rights");
@@ -302,11 +300,6 @@ impl Skill {
 fn leads_out() -> Problem {
     let what = "the file is a link out of the skill's directory; put the file itself there";
     Problem::new(SkillRule::LeadsOut, None, what)
-}
-
-/// Returns whether a snapshot of a skill from there holds what links out of it lead to.
-pub(super) fn outside(origin: SkillOrigin) -> OutsideLinks {
-    if origin == SkillOrigin::Project { OutsideLinks::HashOnly } else { OutsideLinks::Read }
 }
 
 /// The instructions between two marks that hold a part of their own hash: no text can hold that, so none can end the

@@ -11,27 +11,53 @@ use std::io;
 use std::path::Path;
 
 use manent::log::fs::{Access, Disk, Shape};
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
+use super::skill::SkillOrigin;
 use super::skill_files::{FileListing, SkillFileInfo};
+use crate::hex;
 use crate::tools::unified_diff;
 
 /// The files of one skill by their paths from its directory.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkillSnapshot(BTreeMap<String, SnapshotEntry>);
 
 /// One file, or one link and the file behind it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SnapshotEntry {
-    /// The target of a link: relative to the directory of the skill, or absolute if it lies outside of that.
-    pub(super) link: Option<String>,
     /// The permission bits that make something else of a file: to execute it, and as whom.
     mode: u32,
     pub(super) bytes: u64,
     /// BLAKE3 in hexadecimal; empty if there is no file.
     pub(super) hash: String,
-    /// The content; `None` if it is too long to be given to a model, or lies outside of the skill.
-    pub(super) content: Option<Vec<u8>>,
+    /// The target of a link: relative to the directory of the skill, or absolute if it lies outside of that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) link: Option<String>,
+    /// `None` if it is too long to be given to a model, or lies outside of the skill.
+    #[serde(flatten)]
+    pub(super) content: Option<FileContent>,
+}
+
+/// The content of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum FileContent {
+    Text(String),
+    #[serde(rename = "hex", with = "hex")]
+    Binary(Vec<u8>),
+}
+
+impl FileContent {
+    fn of(bytes: Vec<u8>) -> FileContent {
+        String::from_utf8(bytes).map_or_else(|e| FileContent::Binary(e.into_bytes()), FileContent::Text)
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        match self {
+            FileContent::Text(text) => text.as_bytes(),
+            FileContent::Binary(bytes) => bytes,
+        }
+    }
 }
 
 impl SnapshotEntry {
@@ -39,15 +65,6 @@ impl SnapshotEntry {
     pub(super) fn leads_out(&self) -> bool {
         self.link.as_ref().is_some_and(|link| Path::new(link).is_absolute())
     }
-}
-
-/// The treatment of files behind links that lead out of a skill.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum OutsideLinks {
-    /// The user may keep files of a skill where they like.
-    Read,
-    /// A project must not have the user's files copied by a link.
-    HashOnly,
 }
 
 /// One file that differs.
@@ -63,11 +80,12 @@ pub struct FileDifference {
 
 impl SkillSnapshot {
     /// Reads all files of a directory. `room` is what may still be read, in bytes. An error says what cannot be
-    /// compared.
+    /// compared. Of a skill of the user, the content of files behind links that lead out of it is kept, too: the user
+    /// may keep them anywhere. Of a project's only the hash is: it must not have the user's files copied by a link.
     pub(super) fn take(
         disk: &dyn Disk,
         dir: &Path,
-        outside: OutsideLinks,
+        origin: SkillOrigin,
         room: &mut u64,
     ) -> Result<SkillSnapshot, String> {
         let mut files = BTreeMap::new();
@@ -88,8 +106,8 @@ impl SkillSnapshot {
                         return Err(format!("it is deeper than {DEPTH_MAX} directories"));
                     }
                     Shape::Directory => left.push((full, format!("{path}/"), depth + 1)),
-                    Shape::File => drop(files.insert(path, read(disk, &full, Keep::Content, room)?)),
-                    Shape::Link => drop(files.insert(path, read_link(disk, dir, &full, outside, room)?)),
+                    Shape::File => drop(files.insert(path, read(disk, &full, room)?)),
+                    Shape::Link => drop(files.insert(path, read_link(disk, dir, &full, origin, room)?)),
                     Shape::Special => return Err(format!("{} is not a file", full.display())),
                 }
             }
@@ -136,41 +154,6 @@ impl SkillSnapshot {
         }
         words.join(", ")
     }
-
-    pub(super) fn to_json(&self) -> Value {
-        let one = |entry: &SnapshotEntry| {
-            let mut json = json!({"mode": entry.mode, "bytes": entry.bytes, "hash": entry.hash});
-            if let Some(link) = &entry.link {
-                json["link"] = link.as_str().into();
-            }
-            match entry.content.as_deref().map(|content| (content, std::str::from_utf8(content))) {
-                Some((_, Ok(text))) => json["text"] = text.into(),
-                Some((content, Err(_))) => json["hex"] = to_hex(content).into(),
-                None => {}
-            }
-            json
-        };
-        Value::Object(self.0.iter().map(|(path, entry)| (path.clone(), one(entry))).collect())
-    }
-
-    /// Reads what [`SkillSnapshot::to_json`] wrote; `None` if it is anything else.
-    pub(super) fn of_json(value: &Value) -> Option<SkillSnapshot> {
-        let one = |json: &Value| {
-            Some(SnapshotEntry {
-                link: json.get("link").map(|link| link.as_str().map(str::to_owned)).unwrap_or_default(),
-                mode: u32::try_from(json["mode"].as_u64()?).ok()?,
-                bytes: json["bytes"].as_u64()?,
-                hash: json["hash"].as_str()?.to_owned(),
-                content: match (&json["text"], &json["hex"]) {
-                    (Value::String(text), _) => Some(text.clone().into_bytes()),
-                    (_, Value::String(hex)) => Some(of_hex(hex)?),
-                    _ => None,
-                },
-            })
-        };
-        let entries = value.as_object()?.iter().map(|(path, json)| Some((path.clone(), one(json)?)));
-        entries.collect::<Option<_>>().map(SkillSnapshot)
-    }
 }
 
 /// Returns the keys whose values differ, in order, each with `added`, `changed` or `removed`.
@@ -188,14 +171,7 @@ pub(super) fn differing<'a, T: PartialEq>(
     keys.into_iter().filter_map(word).collect()
 }
 
-/// Tells whether the content of a file is kept, or only its hash.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Keep {
-    Content,
-    Hash,
-}
-
-fn read(disk: &dyn Disk, path: &Path, keep: Keep, room: &mut u64) -> Result<SnapshotEntry, String> {
+fn read(disk: &dyn Disk, path: &Path, room: &mut u64) -> Result<SnapshotEntry, String> {
     let unreadable = |e: io::Error| format!("{} cannot be read: {e}", path.display());
     let mode = disk.inspect(path).map_err(unreadable)?.mode & TELLING_BITS;
     let file = disk.open(path, Access::Read).map_err(unreadable)?;
@@ -219,30 +195,18 @@ fn read(disk: &dyn Disk, path: &Path, keep: Keep, room: &mut u64) -> Result<Snap
             content.extend_from_slice(&buffer[..got]);
         }
     }
-    let is_kept = keep == Keep::Content && bytes <= KEPT_BYTES_MAX;
-    Ok(SnapshotEntry {
-        link: None,
-        mode,
-        bytes,
-        hash: hash.finalize().to_hex().to_string(),
-        content: is_kept.then_some(content),
-    })
+    let content = (bytes <= KEPT_BYTES_MAX).then(|| FileContent::of(content));
+    Ok(SnapshotEntry { mode, bytes, hash: hash.finalize().to_hex().to_string(), link: None, content })
 }
 
 fn read_link(
     disk: &dyn Disk,
     dir: &Path,
     path: &Path,
-    outside: OutsideLinks,
+    origin: SkillOrigin,
     room: &mut u64,
 ) -> Result<SnapshotEntry, String> {
-    let nothing = |link: String| SnapshotEntry {
-        link: Some(link),
-        mode: 0,
-        bytes: 0,
-        hash: String::new(),
-        content: None,
-    };
+    let nothing = |link: String| SnapshotEntry { link: Some(link), ..SnapshotEntry::default() };
     let Ok(real) = disk.resolve(path) else { return Ok(nothing("(leads nowhere)".to_owned())) };
     let Some(link) = real.strip_prefix(dir).unwrap_or(&real).to_str().map(str::to_owned) else {
         return Err(format!("{} leads to a name that is not UTF-8", path.display()));
@@ -250,9 +214,9 @@ fn read_link(
     let is_inside = real.starts_with(dir);
     match disk.inspect(&real).map(|info| info.shape) {
         Ok(Shape::File) => {
-            let is_kept = is_inside || outside == OutsideLinks::Read;
-            let keep = if is_kept { Keep::Content } else { Keep::Hash };
-            Ok(SnapshotEntry { link: Some(link), ..read(disk, &real, keep, room)? })
+            let file = read(disk, &real, room)?;
+            let content = file.content.filter(|_| is_inside || origin != SkillOrigin::Project);
+            Ok(SnapshotEntry { link: Some(link), content, ..file })
         }
         // What lies in it is in the snapshot by itself.
         Ok(Shape::Directory) if is_inside => Ok(nothing(link)),
@@ -285,12 +249,13 @@ fn shown(path: &str, old: Option<&SnapshotEntry>, new: Option<&SnapshotEntry>) -
     if old.map(|old| &old.hash) == new.map(|new| &new.hash) {
         return text;
     }
-    let content = |entry: Option<&SnapshotEntry>| match entry {
-        None => Some(None),
-        Some(entry) => entry.content.clone().filter(|content| is_text(content)).map(Some),
+    let content = |entry: &SnapshotEntry| match &entry.content {
+        Some(FileContent::Text(text)) if !text.contains('\0') => Ok(text.clone()),
+        _ => Err(()),
     };
-    if let (Some(old), Some(new)) = (content(old), content(new)) {
-        text.push_str(&unified_diff(path, old.as_deref(), new.as_deref().unwrap_or_default()));
+    if let (Ok(old), Ok(new)) = (old.map(content).transpose(), new.map(content).transpose()) {
+        let new = new.unwrap_or_default();
+        text.push_str(&unified_diff(path, old.as_ref().map(String::as_bytes), new.as_bytes()));
         return text;
     }
     let size = |entry: &SnapshotEntry| {
@@ -298,27 +263,6 @@ fn shown(path: &str, old: Option<&SnapshotEntry>, new: Option<&SnapshotEntry>) -
     };
     let _ = writeln!(text, "{path}: not text, {} before, {} now", what(old, size), what(new, size));
     text
-}
-
-fn is_text(content: &[u8]) -> bool {
-    std::str::from_utf8(content).is_ok() && !content.contains(&0)
-}
-
-fn to_hex(bytes: &[u8]) -> String {
-    let mut hex = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        let _ = write!(hex, "{byte:02x}");
-    }
-    hex
-}
-
-fn of_hex(text: &str) -> Option<Vec<u8>> {
-    let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let pair = |pair: &[u8]| match pair {
-        [high, low] => Some(digit(high)? << 4 | digit(low)?),
-        _ => None,
-    };
-    text.as_bytes().chunks(2).map(pair).collect()
 }
 
 /// The number of bytes that are read of all skills of a folder.

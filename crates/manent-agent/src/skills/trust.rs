@@ -17,7 +17,8 @@ use std::sync::Arc;
 
 use manent::log::fs::Disk;
 use manent::{Blobs, Store};
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::json;
 
 use super::error::SkillError;
 use super::snapshot::{FileDifference, SkillSnapshot, differing};
@@ -35,6 +36,12 @@ pub struct TrustedFolders {
 
 /// The skills of a folder as they were at one time, by their directories from the folder.
 pub type TrustedCopies = BTreeMap<String, SkillSnapshot>;
+
+/// The part that is read of a stored copy.
+#[derive(Deserialize)]
+struct StoredCopies {
+    skills: TrustedCopies,
+}
 
 /// The trust decision about a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,11 +107,8 @@ impl TrustedFolders {
         if blake3::hash(&bytes).to_hex().as_str() != copy {
             return TrustState::WithoutCopy(ALTERED);
         }
-        let copies = serde_json::from_slice::<Value>(&bytes).ok().and_then(|value| {
-            let skills = value["skills"].as_object()?.iter();
-            skills.map(|(dir, files)| Some((dir.clone(), SkillSnapshot::of_json(files)?))).collect()
-        });
-        copies.map_or(TrustState::WithoutCopy(ALTERED), TrustState::As)
+        let stored = serde_json::from_slice::<StoredCopies>(&bytes);
+        stored.map_or(TrustState::WithoutCopy(ALTERED), |stored| TrustState::As(stored.skills))
     }
 
     /// Trusts a folder as it was when these copies were made, so that it outlives a power cut: the copy is there before
@@ -117,9 +121,7 @@ impl TrustedFolders {
     ) -> Result<PathBuf, SkillError> {
         let unreadable = |source| SkillError::Unreadable { path: folder.to_owned(), source };
         let real = disk.resolve(folder).map_err(unreadable)?;
-        let skills: serde_json::Map<String, Value> =
-            copies.iter().map(|(dir, snapshot)| (dir.clone(), snapshot.to_json())).collect();
-        let bytes = json!({"folder": real.to_string_lossy(), "skills": skills}).to_string().into_bytes();
+        let bytes = json!({"folder": real.to_string_lossy(), "skills": copies}).to_string().into_bytes();
         let copy = blake3::hash(&bytes).to_hex().to_string();
         note(store, &real, Some((&copy, &bytes)))?;
         Ok(real)

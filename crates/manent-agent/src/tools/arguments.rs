@@ -1,7 +1,7 @@
 //! The arguments of a call: told to a model as a schema, and read with goodwill from whatever it made of that.
 //!
 //! Small models write numbers as texts, nulls for what they leave out, and objects in quotes. What such a thing means
-//! is plain, so it is taken. A member nobody knows is not passed over: the model meant something by it.
+//! is plain, so it is taken. An unknown member is an error: the model meant something by it.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -14,40 +14,32 @@ pub(super) struct ToolSpec {
     pub(super) name: &'static str,
     pub(super) effect: ToolEffect,
     pub(super) about: &'static str,
-    pub(super) arguments: &'static [ToolArgument],
+    pub(super) parameters: &'static [Parameter],
     /// Reads the arguments of a call.
     pub(super) prepare: fn(&Tools, &str) -> Result<PreparedCall, ToolError>,
 }
 
-/// One argument of a tool.
-pub(super) struct ToolArgument {
+/// One parameter of a tool.
+pub(super) struct Parameter {
     name: &'static str,
-    form: ArgumentType,
+    form: ParameterType,
     is_required: bool,
     about: &'static str,
 }
 
-impl ToolArgument {
-    pub(super) const fn required(
-        name: &'static str,
-        form: ArgumentType,
-        about: &'static str,
-    ) -> ToolArgument {
-        ToolArgument { name, form, is_required: true, about }
+impl Parameter {
+    pub(super) const fn required(name: &'static str, form: ParameterType, about: &'static str) -> Parameter {
+        Parameter { name, form, is_required: true, about }
     }
 
-    pub(super) const fn optional(
-        name: &'static str,
-        form: ArgumentType,
-        about: &'static str,
-    ) -> ToolArgument {
-        ToolArgument { name, form, is_required: false, about }
+    pub(super) const fn optional(name: &'static str, form: ParameterType, about: &'static str) -> Parameter {
+        Parameter { name, form, is_required: false, about }
     }
 }
 
-/// The type of an argument.
+/// The type of a parameter.
 #[derive(Clone, Copy)]
-pub(super) enum ArgumentType {
+pub(super) enum ParameterType {
     Text,
     Number { max: u64 },
     Truth,
@@ -57,17 +49,17 @@ pub(super) enum ArgumentType {
 impl ToolSpec {
     pub(super) fn schema(&self) -> Value {
         let mut properties = Map::new();
-        for member in self.arguments {
-            let mut property = match member.form {
-                ArgumentType::Text => json!({"type": "string"}),
-                ArgumentType::Number { .. } => json!({"type": "integer"}),
-                ArgumentType::Truth => json!({"type": "boolean"}),
-                ArgumentType::OneOf(words) => json!({"type": "string", "enum": words}),
+        for parameter in self.parameters {
+            let mut property = match parameter.form {
+                ParameterType::Text => json!({"type": "string"}),
+                ParameterType::Number { .. } => json!({"type": "integer"}),
+                ParameterType::Truth => json!({"type": "boolean"}),
+                ParameterType::OneOf(words) => json!({"type": "string", "enum": words}),
             };
-            property["description"] = member.about.into();
-            properties.insert(member.name.to_owned(), property);
+            property["description"] = parameter.about.into();
+            properties.insert(parameter.name.to_owned(), property);
         }
-        let needed: Vec<&str> = self.arguments.iter().filter(|a| a.is_required).map(|a| a.name).collect();
+        let needed: Vec<&str> = self.parameters.iter().filter(|a| a.is_required).map(|a| a.name).collect();
         json!({"type": "function", "function": {
             "name": self.name,
             "description": self.about,
@@ -80,26 +72,30 @@ impl ToolSpec {
         }})
     }
 
-    /// Reads arguments. `T` has a field for each member, and no others.
+    /// Reads arguments. `T` has a field for each parameter, and no others.
     pub(super) fn read<T: DeserializeOwned>(&self, raw: &str) -> Result<T, ToolError> {
         let mut given = self.object(raw)?;
         let mut read = Map::new();
-        for member in self.arguments {
-            match given.remove(member.name) {
-                None | Some(Value::Null) if !member.is_required => {}
+        for parameter in self.parameters {
+            match given.remove(parameter.name) {
+                None | Some(Value::Null) if !parameter.is_required => {}
                 None | Some(Value::Null) => {
-                    return Err(self.wrong(format!("{:?} is missing", member.name)));
+                    return Err(self.wrong(format!("{:?} is missing", parameter.name)));
                 }
                 Some(value) => {
-                    let value = member.form.take(value).map_err(|is| {
-                        self.wrong(format!("{:?} must be {}, and is {is}", member.name, member.form.words()))
+                    let value = parameter.form.take(value).map_err(|is| {
+                        self.wrong(format!(
+                            "{:?} must be {}, and is {is}",
+                            parameter.name,
+                            parameter.form.words()
+                        ))
                     })?;
-                    read.insert(member.name.to_owned(), value);
+                    read.insert(parameter.name.to_owned(), value);
                 }
             }
         }
         if let Some((name, _)) = given.into_iter().next() {
-            let nearest = nearest(&name, self.arguments.iter().map(|m| m.name));
+            let nearest = nearest(&name, self.parameters.iter().map(|m| m.name));
             let meant = nearest.map(|n| format!(", did you mean {n:?}?")).unwrap_or_default();
             return Err(self.wrong(format!("nobody knows {:?}{meant}", text::shown(&name))));
         }
@@ -108,11 +104,11 @@ impl ToolSpec {
 
     /// Returns the error for wrong arguments, with a description of the right ones.
     pub(super) fn wrong(&self, what: String) -> ToolError {
-        let member = |m: &ToolArgument| {
+        let described = |m: &Parameter| {
             let optional = if m.is_required { "" } else { ", may be left out" };
             format!("{:?} ({}{optional})", m.name, m.form.words())
         };
-        let takes = self.arguments.iter().map(member).collect::<Vec<_>>().join(", ");
+        let takes = self.parameters.iter().map(described).collect::<Vec<_>>().join(", ");
         ToolError::Arguments { tool: self.name, what, takes: format!("a JSON object with {takes}") }
     }
 
@@ -147,28 +143,28 @@ impl ToolSpec {
     }
 }
 
-impl ArgumentType {
+impl ParameterType {
     fn words(self) -> String {
         match self {
-            ArgumentType::Text => "a string".to_owned(),
-            ArgumentType::Number { max } => format!("a whole number up to {max}"),
-            ArgumentType::Truth => "true or false".to_owned(),
-            ArgumentType::OneOf(words) => format!("one of {}", words.join(", ")),
+            ParameterType::Text => "a string".to_owned(),
+            ParameterType::Number { max } => format!("a whole number up to {max}"),
+            ParameterType::Truth => "true or false".to_owned(),
+            ParameterType::OneOf(words) => format!("one of {}", words.join(", ")),
         }
     }
 
     /// The value as it was meant; else what it is.
     fn take(self, value: Value) -> Result<Value, String> {
         match (self, value) {
-            (ArgumentType::Text, Value::String(text)) => Ok(Value::String(text)),
-            (ArgumentType::OneOf(words), Value::String(word)) if words.contains(&word.trim()) => {
+            (ParameterType::Text, Value::String(text)) => Ok(Value::String(text)),
+            (ParameterType::OneOf(words), Value::String(word)) if words.contains(&word.trim()) => {
                 Ok(Value::String(word.trim().to_owned()))
             }
-            (ArgumentType::Truth, Value::Bool(is)) => Ok(Value::Bool(is)),
-            (ArgumentType::Truth, Value::String(word)) if matches!(word.trim(), "true" | "false") => {
+            (ParameterType::Truth, Value::Bool(is)) => Ok(Value::Bool(is)),
+            (ParameterType::Truth, Value::String(word)) if matches!(word.trim(), "true" | "false") => {
                 Ok(Value::Bool(word.trim() == "true"))
             }
-            (ArgumentType::Number { max }, value) => match whole(&value) {
+            (ParameterType::Number { max }, value) => match whole(&value) {
                 Some(number) if number <= max => Ok(number.into()),
                 _ => Err(shown(&value)),
             },

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use memchr::memmem;
 use serde::Deserialize;
 
-use super::arguments::{ArgumentType, ToolArgument, ToolSpec};
+use super::arguments::{Parameter, ParameterType, ToolSpec};
 use super::error::ToolError;
 use super::file_edit::{self, FileEdit};
 use super::workspace::{FILE_BYTES_MAX, ResolvedPath, Workspace};
@@ -18,11 +18,11 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
     name: "edit_file",
     effect: ToolEffect::Write,
     about: "Replace a text in a file. The old text must stand there exactly once, to the blank.",
-    arguments: &[
-        ToolArgument::required("path", ArgumentType::Text, "Path from the workspace"),
-        ToolArgument::required("old", ArgumentType::Text, "The text as it stands"),
-        ToolArgument::required("new", ArgumentType::Text, "The text instead"),
-        ToolArgument::optional("all", ArgumentType::Truth, "Replace it everywhere"),
+    parameters: &[
+        Parameter::required("path", ParameterType::Text, "Path from the workspace"),
+        Parameter::required("old", ParameterType::Text, "The text as it stands"),
+        Parameter::required("new", ParameterType::Text, "The text instead"),
+        Parameter::optional("all", ParameterType::Truth, "Replace it everywhere"),
     ],
     prepare,
 };

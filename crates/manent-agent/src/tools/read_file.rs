@@ -8,7 +8,7 @@ use std::sync::Arc;
 use manent::log::fs::{DiskFile, read_fully};
 use serde::Deserialize;
 
-use super::arguments::{ArgumentType, ToolArgument, ToolSpec};
+use super::arguments::{Parameter, ParameterType, ToolSpec};
 use super::error::ToolError;
 use super::text::{self, TextPage};
 use super::workspace::{ResolvedPath, Workspace, system};
@@ -18,10 +18,10 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
     name: "read_file",
     effect: ToolEffect::Read,
     about: "Read a text file. Lines come with their numbers, which are not part of the file.",
-    arguments: &[
-        ToolArgument::required("path", ArgumentType::Text, "Path from the workspace"),
-        ToolArgument::optional("offset", ArgumentType::Number { max: 1 << 40 }, "First line, from 1"),
-        ToolArgument::optional("limit", ArgumentType::Number { max: 1 << 40 }, "How many lines"),
+    parameters: &[
+        Parameter::required("path", ParameterType::Text, "Path from the workspace"),
+        Parameter::optional("offset", ParameterType::Number { max: 1 << 40 }, "First line, from 1"),
+        Parameter::optional("limit", ParameterType::Number { max: 1 << 40 }, "How many lines"),
     ],
     prepare,
 };

@@ -6,7 +6,7 @@ use manent::memory::Kind;
 use manent::{Hit, Place, Query, SessionKey, Store};
 use serde::Deserialize;
 
-use super::arguments::{ArgumentType, ToolArgument, ToolSpec};
+use super::arguments::{Parameter, ParameterType, ToolSpec};
 use super::error::ToolError;
 use super::{CallSubject, Job, PreparedCall, ToolEffect, ToolResult, Tools, text};
 
@@ -14,9 +14,9 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
     name: "recall",
     effect: ToolEffect::Read,
     about: "Search earlier conversations and what is remembered of the user.",
-    arguments: &[
-        ToolArgument::required("query", ArgumentType::Text, "Words that may have been said"),
-        ToolArgument::optional("limit", ArgumentType::Number { max: LIMIT_MAX }, "How many quotes"),
+    parameters: &[
+        Parameter::required("query", ParameterType::Text, "Words that may have been said"),
+        Parameter::optional("limit", ParameterType::Number { max: LIMIT_MAX }, "How many quotes"),
     ],
     prepare,
 };

@@ -10,7 +10,7 @@ use manent::memory::{Filter, Kind, NewItem, Source, SourceKind};
 use manent::{SessionKey, Store};
 use serde::Deserialize;
 
-use super::arguments::{ArgumentType, ToolArgument, ToolSpec};
+use super::arguments::{Parameter, ParameterType, ToolSpec};
 use super::error::ToolError;
 use super::{CallSubject, Job, PreparedCall, ToolEffect, ToolResult, Tools, text};
 
@@ -18,16 +18,12 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
     name: "remember",
     effect: ToolEffect::Record,
     about: "Keep something the user said for later conversations.",
-    arguments: &[
-        ToolArgument::required("content", ArgumentType::Text, "What to remember, one sentence"),
-        ToolArgument::required(
-            "quote",
-            ArgumentType::Text,
-            "The user's own words it rests on, copied exactly",
-        ),
-        ToolArgument::optional(
+    parameters: &[
+        Parameter::required("content", ParameterType::Text, "What to remember, one sentence"),
+        Parameter::required("quote", ParameterType::Text, "The user's own words it rests on, copied exactly"),
+        Parameter::optional(
             "kind",
-            ArgumentType::OneOf(&["fact", "pref", "context"]),
+            ParameterType::OneOf(&["fact", "pref", "context"]),
             "fact: something that is so; pref: what the user likes; context: what is going on",
         ),
     ],

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::arguments::{ArgumentType, ToolArgument, ToolSpec};
+use super::arguments::{Parameter, ParameterType, ToolSpec};
 use super::error::ToolError;
 use super::{
     CallSubject, CommandRequest, GitPermissions, Job, PreparedCall, Shell, ToolEffect, ToolResult, Tools,
@@ -17,21 +17,21 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
     name: "run_command",
     effect: ToolEffect::Run,
     about: "Run a shell command in the workspace. It has no input and no network.",
-    arguments: &[
-        ToolArgument::required("command", ArgumentType::Text, "One line of shell"),
-        ToolArgument::optional(
+    parameters: &[
+        Parameter::required("command", ParameterType::Text, "One line of shell"),
+        Parameter::optional(
             "timeout_s",
-            ArgumentType::Number { max: TIMEOUT_MAX_S },
+            ParameterType::Number { max: TIMEOUT_MAX_S },
             "Seconds until it is ended",
         ),
-        ToolArgument::optional(
+        Parameter::optional(
             "writable_git",
-            ArgumentType::Truth,
+            ParameterType::Truth,
             "Let git write commits and branches; the user is asked each time",
         ),
-        ToolArgument::optional(
+        Parameter::optional(
             "new_repo",
-            ArgumentType::Truth,
+            ParameterType::Truth,
             "Keep new repositories and protected files such as AGENTS.md; the user is asked each time",
         ),
     ],

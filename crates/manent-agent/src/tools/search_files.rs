@@ -15,7 +15,7 @@ use ignore::{DirEntry, WalkBuilder};
 use manent::log::fs::{DiskFile, Shape};
 use serde::Deserialize;
 
-use super::arguments::{ArgumentType, ToolArgument, ToolSpec};
+use super::arguments::{Parameter, ParameterType, ToolSpec};
 use super::error::ToolError;
 use super::text::{self, TextPage};
 use super::workspace::{ResolvedPath, Workspace, glob};
@@ -25,19 +25,11 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
     name: "search_files",
     effect: ToolEffect::Read,
     about: "Find lines by a regular expression, or files by name, or lines in files of a name.",
-    arguments: &[
-        ToolArgument::optional(
-            "pattern",
-            ArgumentType::Text,
-            "Regular expression; (?i) in front ignores case",
-        ),
-        ToolArgument::optional("glob", ArgumentType::Text, "File names, like *.rs or src/**/*.md"),
-        ToolArgument::optional("path", ArgumentType::Text, "Only in this directory or file"),
-        ToolArgument::optional(
-            "context",
-            ArgumentType::Number { max: CONTEXT_MAX },
-            "Lines around each match",
-        ),
+    parameters: &[
+        Parameter::optional("pattern", ParameterType::Text, "Regular expression; (?i) in front ignores case"),
+        Parameter::optional("glob", ParameterType::Text, "File names, like *.rs or src/**/*.md"),
+        Parameter::optional("path", ParameterType::Text, "Only in this directory or file"),
+        Parameter::optional("context", ParameterType::Number { max: CONTEXT_MAX }, "Lines around each match"),
     ],
     prepare,
 };

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::arguments::{ArgumentType, ToolArgument, ToolSpec};
+use super::arguments::{Parameter, ParameterType, ToolSpec};
 use super::error::ToolError;
 use super::file_edit::{self, FileEdit};
 use super::workspace::FILE_BYTES_MAX;
@@ -12,9 +12,9 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
     name: "write_file",
     effect: ToolEffect::Write,
     about: "Make a file, or replace all of it. To change a part, use edit_file.",
-    arguments: &[
-        ToolArgument::required("path", ArgumentType::Text, "Path from the workspace"),
-        ToolArgument::required("content", ArgumentType::Text, "The whole content"),
+    parameters: &[
+        Parameter::required("path", ParameterType::Text, "Path from the workspace"),
+        Parameter::required("content", ParameterType::Text, "The whole content"),
     ],
     prepare,
 };

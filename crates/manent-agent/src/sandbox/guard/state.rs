@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::copy::ProtectedCopy;
 use super::walk::ProtectedEntries;
+use crate::hex;
 
 /// A path of any bytes, as a string in JSON: one that is not UTF-8 is written in hexadecimal behind a NUL, which no
 /// path contains.
@@ -31,19 +32,15 @@ pub(super) struct RawPath(pub(super) PathBuf);
 
 impl From<RawPath> for String {
     fn from(path: RawPath) -> String {
-        path.0.into_os_string().into_string().unwrap_or_else(|other| {
-            let digits = other.as_bytes().iter().map(|byte| format!("{byte:02x}"));
-            std::iter::once("\0".to_owned()).chain(digits).collect()
-        })
+        let path = path.0.into_os_string().into_string();
+        path.unwrap_or_else(|other| format!("\0{}", hex::encode(other.as_bytes())))
     }
 }
 
 impl From<String> for RawPath {
     fn from(text: String) -> RawPath {
         let Some(digits) = text.strip_prefix('\0') else { return RawPath(text.into()) };
-        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-        let bytes: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(byte).collect();
-        RawPath(OsString::from_vec(bytes.unwrap_or_default()).into())
+        RawPath(OsString::from_vec(hex::decode(digits).unwrap_or_default()).into())
     }
 }
 
