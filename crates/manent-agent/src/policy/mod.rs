@@ -208,16 +208,12 @@ impl ToolPolicy {
     fn decide_command(&self, tool: &str, command: &str) -> Decision {
         let line = ShellLine::read(command);
         let rules: Vec<&Rule> = self.rules.of_tool(tool).collect();
-        let hit =
-            |permission| rules.iter().find(|rule| rule.permission == permission && rule.takes_any(&line));
+        let hit = |of| rules.iter().find(|rule| rule.permission == of && rule.takes_any(&line));
         if let Some(rule) = hit(Permission::Deny) {
             return rule.decision();
         }
         if self.approvals.holds(tool, &ApprovedCalls::Same(command.to_owned())) {
-            return Decision {
-                permission: Permission::Allow,
-                why: "you allowed this command before".to_owned(),
-            };
+            return Decision::new(Permission::Allow, "you allowed this command before");
         }
         if let Some(rule) = hit(Permission::Ask) {
             return rule.decision();
@@ -268,9 +264,7 @@ fn ask_once(why: &str, asking: Approver) -> Decision {
     let why = format!("{why}: a person allows it each time");
     match asking {
         Approver::Person => Decision { permission: Permission::Ask, why },
-        Approver::Nobody => {
-            Decision { permission: Permission::Deny, why: format!("{why}, and nobody is there") }
-        }
+        Approver::Nobody => Decision::new(Permission::Deny, format!("{why}, and nobody is there")),
     }
 }
 

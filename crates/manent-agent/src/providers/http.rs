@@ -4,10 +4,13 @@
 //! would put words into a mouth.
 
 use std::fmt;
+use std::ops::Deref;
 use std::time::Duration;
 
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
 use reqwest::{Client, Method, Request, Response, Url};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
 use super::error::{MAX_ANSWER_BYTES, MAX_SILENCE, ModelError, shown};
@@ -15,7 +18,6 @@ use super::reply_builder::ReplyBuilder;
 use super::retry::{RetryPolicy, random, retry_after};
 use super::server::ServerConfig;
 use super::server_errors::{ErrorReport, Peer};
-use super::sse::LineSplitter;
 use super::{OnEvent, ReplyEvent, address};
 
 /// A client for one server.
@@ -65,35 +67,15 @@ impl Connection {
         self.base.host_str().unwrap_or_default()
     }
 
-    /// Sends a chat request like [`Connection::ask`]. If the server does not have the model, the error lists the models
-    /// that it has; failing to get that list is not an error of its own.
-    pub(super) async fn ask_for(
+    /// Sends a chat request until the server begins to answer it. If the server does not have the model, the error lists
+    /// the models that it has; failing to get that list is not an error of its own.
+    pub(super) async fn ask(
         &self,
         path: &str,
         body: String,
         asked: &super::Request,
         on: OnEvent<'_>,
         others: impl Future<Output = Result<Vec<String>, ModelError>>,
-    ) -> Result<ResponseStream, ModelError> {
-        let mut stream = match self.ask(path, body, on).await {
-            Err(ModelError::NoSuchModel { model, url, .. }) => {
-                let others = others.await.unwrap_or_default();
-                return Err(ModelError::NoSuchModel { model, url, others });
-            }
-            stream => stream?,
-        };
-        if asked.tools.is_some() {
-            stream.allow_calls();
-        }
-        Ok(stream)
-    }
-
-    /// Sends a request until the server begins to answer it.
-    pub(super) async fn ask(
-        &self,
-        path: &str,
-        body: String,
-        on: OnEvent<'_>,
     ) -> Result<ResponseStream, ModelError> {
         let request = self.request(path, Some(body));
         let mut tries = 0;
@@ -102,7 +84,16 @@ impl Connection {
             // The body is shared, not copied.
             let Some(copy) = request.try_clone() else { return Err(self.peer.broken()) };
             let trouble = match self.send(copy, tries, self.patience.first_byte, Some(MAX_SILENCE)).await {
-                Ok(stream) => return Ok(stream),
+                Ok(mut stream) => {
+                    if asked.tools.is_some() {
+                        stream.allow_calls();
+                    }
+                    return Ok(stream);
+                }
+                Err(SendError { error: ModelError::NoSuchModel { model, url, .. }, .. }) => {
+                    let others = others.await.unwrap_or_default();
+                    return Err(ModelError::NoSuchModel { model, url, others });
+                }
                 Err(trouble) => trouble,
             };
             let (allowed, why) = match &trouble.error {
@@ -125,19 +116,20 @@ impl Connection {
         }
     }
 
-    /// Asks once for something small, by POST if there is a body.
-    pub(super) async fn fetch(
+    /// Asks once for something small in JSON, by POST if there is a body.
+    pub(super) async fn fetch<T: DeserializeOwned>(
         &self,
         path: &str,
-        body: Option<String>,
+        body: Option<Value>,
         limit: Duration,
-    ) -> Result<Vec<u8>, ModelError> {
+    ) -> Result<T, ModelError> {
+        let body = body.map(|body| body.to_string());
         let sent = self.send(self.request(path, body), 1, limit, None).await;
         let mut stream = sent.map_err(|trouble| trouble.error)?;
         stream.patience.answer_bytes = FETCHED_BYTES_MAX;
         stream.patience.first_byte = limit;
         stream.patience.between = limit.min(self.patience.between);
-        stream.whole(Vec::new()).await
+        self.peer.parse(&stream.whole(Vec::new()).await?)
     }
 
     fn request(&self, path: &str, body: Option<String>) -> Request {
@@ -208,13 +200,6 @@ impl From<ModelError> for SendError {
     }
 }
 
-/// Tells the caller whether more bytes may follow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum More {
-    Yes,
-    No,
-}
-
 /// An answer as it comes.
 pub(super) struct ResponseStream {
     response: Response,
@@ -231,16 +216,6 @@ pub(super) struct ResponseStream {
 }
 
 impl ResponseStream {
-    /// Waits for the next bytes, and gives them to whoever makes lines of them.
-    pub(super) async fn fill(&mut self, lines: &mut LineSplitter) -> Result<More, ModelError> {
-        self.chunk(|bytes| lines.push(bytes)).await
-    }
-
-    /// The same, for whoever wants the bytes as they are.
-    pub(super) async fn append_to(&mut self, held: &mut Vec<u8>) -> Result<More, ModelError> {
-        self.chunk(|bytes| held.extend_from_slice(bytes)).await
-    }
-
     /// Tools may be called: some servers say nothing until a call is whole.
     pub(super) fn allow_calls(&mut self) {
         self.patience.between = self.patience.between.max(self.patience.call);
@@ -266,7 +241,8 @@ impl ResponseStream {
     /// All of it, behind what came already. It is JSON, in which a byte may take six.
     pub(super) async fn whole(&mut self, begun: Vec<u8>) -> Result<Vec<u8>, ModelError> {
         let (mut whole, most) = (begun, self.answer_bytes().saturating_mul(6));
-        while self.append_to(&mut whole).await? == More::Yes {
+        while let Some(bytes) = self.chunk().await? {
+            whole.extend_from_slice(&bytes);
             if whole.len() > most {
                 return Err(self.peer.too_large(most, self.setting.map(|_| MAX_ANSWER_BYTES)));
             }
@@ -274,22 +250,21 @@ impl ResponseStream {
         Ok(whole)
     }
 
-    async fn chunk(&mut self, take: impl FnOnce(&[u8]) + Send) -> Result<More, ModelError> {
+    /// Waits for the next bytes; `None` at the end of the response.
+    pub(super) async fn chunk(&mut self) -> Result<Option<impl Deref<Target = [u8]> + use<>>, ModelError> {
         let alive = if self.is_begun { self.patience.between } else { self.patience.first_byte };
         let limit = alive.min(self.patience.first_byte.saturating_sub(self.progressed.elapsed()));
         match timeout(limit, self.response.chunk()).await {
             Err(_) => Err(self.peer.stalled(alive.min(self.patience.first_byte), self.setting)),
             // Reset, or closed before what was announced had come.
             Ok(Err(_)) => Err(self.peer.ended()),
-            Ok(Ok(None)) => Ok(More::No),
-            Ok(Ok(Some(bytes))) => {
-                self.received = self.received.saturating_add(bytes.len());
+            Ok(Ok(chunk)) => {
+                self.received = self.received.saturating_add(chunk.as_ref().map_or(0, |bytes| bytes.len()));
                 // A server can send for ever without saying anything.
                 if self.received > self.patience.wire_bytes() {
                     return Err(self.peer.too_large(self.patience.wire_bytes(), Some(MAX_ANSWER_BYTES)));
                 }
-                take(&bytes);
-                Ok(More::Yes)
+                Ok(chunk)
             }
         }
     }
@@ -299,7 +274,8 @@ impl ResponseStream {
         self.patience.first_byte = self.patience.between.min(LINGER);
         let mut beginning = Vec::new();
         while beginning.len() < MESSAGE_BYTES_MAX {
-            let Ok(More::Yes) = self.append_to(&mut beginning).await else { break };
+            let Ok(Some(bytes)) = self.chunk().await else { break };
+            beginning.extend_from_slice(&bytes);
         }
         beginning.truncate(MESSAGE_BYTES_MAX);
         beginning

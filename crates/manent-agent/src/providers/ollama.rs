@@ -6,11 +6,10 @@
 use std::collections::HashMap;
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::error::ModelError;
-use super::http::{Connection, More, ResponseStream};
+use super::http::{Connection, ResponseStream};
 use super::lenient_json::{self, Function};
 use super::reply_builder::{ReplyBuilder, truncated};
 use super::server::ServerConfig;
@@ -71,7 +70,7 @@ impl Ollama {
     /// Asks, and tells what comes. To cancel, drop the future.
     pub async fn chat(&self, request: &Request, on: OnEvent<'_>) -> Result<Reply, ModelError> {
         let body = chat_body(self, request)?;
-        let stream = self.connection.ask_for("api/chat", body, request, on, self.models()).await?;
+        let stream = self.connection.ask("api/chat", body, request, on, self.models()).await?;
         let mut reply = read_reply(stream, on).await?;
         reply.truncated = truncated(request.counted, reply.usage.input, Some(self.window));
         Ok(reply)
@@ -79,7 +78,9 @@ impl Ollama {
 
     /// Asks the server for the capabilities of the model.
     pub async fn capabilities(&self) -> Result<Capabilities, ModelError> {
-        let shown: Shown = self.fetch("api/show", Some(&json!({ "model": self.model }))).await?;
+        let limit = self.connection.patience.between;
+        let body = json!({ "model": self.model });
+        let shown: Shown = self.connection.fetch("api/show", Some(body), limit).await?;
         let can = |what: &str| shown.capabilities.as_ref().map(|all| all.iter().any(|one| one == what));
         Ok(Capabilities {
             tools: can("tools"),
@@ -91,39 +92,16 @@ impl Ollama {
 
     /// The models that the server has.
     pub async fn models(&self) -> Result<Vec<String>, ModelError> {
-        let tags: Tags = self.fetch("api/tags", None).await?;
+        let limit = self.connection.patience.between;
+        let tags: Tags = self.connection.fetch("api/tags", None, limit).await?;
         Ok(tags.models.into_iter().map(|model| model.name).collect())
-    }
-
-    /// A vector for each text.
-    pub async fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, ModelError> {
-        let mut body = json!({ "model": self.model, "input": texts });
-        if let Some(keep_alive) = &self.keep_alive {
-            body["keep_alive"] = keep_alive_value(keep_alive);
-        }
-        let mut silent = |_: super::ReplyEvent<'_>| {};
-        let mut stream = self.connection.ask("api/embed", body.to_string(), &mut silent).await?;
-        let embedded: Embedded = self.parse(&stream.whole(Vec::new()).await?)?;
-        let length = embedded.embeddings.first().map_or(0, Vec::len);
-        let is_whole = embedded.embeddings.len() == texts.len()
-            && embedded.embeddings.iter().all(|vector| vector.len() == length && length > 0);
-        if is_whole { Ok(embedded.embeddings) } else { Err(self.connection.peer.broken()) }
     }
 
     /// The version of the server: a quick way to see whether it is there.
     pub async fn version(&self) -> Result<String, ModelError> {
         let limit = self.connection.patience.probe;
-        let version: Version = self.parse(&self.connection.fetch("api/version", None, limit).await?)?;
+        let version: Version = self.connection.fetch("api/version", None, limit).await?;
         Ok(version.version)
-    }
-
-    async fn fetch<T: DeserializeOwned>(&self, path: &str, body: Option<&Value>) -> Result<T, ModelError> {
-        let limit = self.connection.patience.between;
-        self.parse(&self.connection.fetch(path, body.map(Value::to_string), limit).await?)
-    }
-
-    fn parse<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, ModelError> {
-        serde_json::from_slice(body).map_err(|_| self.connection.peer.broken())
     }
 }
 
@@ -142,11 +120,6 @@ struct Tags {
 #[derive(Deserialize)]
 struct Tag {
     name: String,
-}
-
-#[derive(Deserialize)]
-struct Embedded {
-    embeddings: Vec<Vec<f32>>,
 }
 
 #[derive(Deserialize)]
@@ -245,22 +218,21 @@ async fn read_reply(mut stream: ResponseStream, on: OnEvent<'_>) -> Result<Reply
                 continue;
             }
             let line = parse_line(line).ok_or_else(|| stream.peer.broken())?;
-            if take_line(&mut answer, &line)? == More::No {
+            if take_line(&mut answer, &line)? {
                 return Ok(answer.finish(Some(&line.done_reason)));
             }
             stream.progress(&answer);
         }
-        if stream.fill(&mut lines).await? == More::No {
-            break;
+        match stream.chunk().await? {
+            Some(bytes) => lines.push(&bytes),
+            None => break,
         }
     }
     // A last line without an end counts if it is whole; if not, it was cut.
     let rest = lines.take_rest().ok().flatten().and_then(parse_line);
     let line = rest.ok_or_else(|| stream.peer.ended())?;
-    match take_line(&mut answer, &line)? {
-        More::No => Ok(answer.finish(Some(&line.done_reason))),
-        More::Yes => Err(stream.peer.ended()),
-    }
+    let is_done = take_line(&mut answer, &line)?;
+    if is_done { Ok(answer.finish(Some(&line.done_reason))) } else { Err(stream.peer.ended()) }
 }
 
 fn parse_line(line: &str) -> Option<ReplyLine<'_>> {
@@ -268,7 +240,8 @@ fn parse_line(line: &str) -> Option<ReplyLine<'_>> {
     if line.trim_start().starts_with('{') { serde_json::from_str(line).ok() } else { None }
 }
 
-fn take_line(answer: &mut ReplyBuilder<'_>, line: &ReplyLine<'_>) -> Result<More, ModelError> {
+/// Adds a line to the reply. Returns true if it is the last one.
+fn take_line(answer: &mut ReplyBuilder<'_>, line: &ReplyLine<'_>) -> Result<bool, ModelError> {
     if let Some(error) = &line.error {
         return Err(answer.peer.failed(&ErrorReport::of(error)));
     }
@@ -278,15 +251,17 @@ fn take_line(answer: &mut ReplyBuilder<'_>, line: &ReplyLine<'_>) -> Result<More
         answer.say(&said.content)?;
         for call in said.tool_calls.iter().flatten() {
             // The interface has no ids; ours tell the calls apart.
-            answer.call("", &call.function.name, lenient_json::arguments(call.function.arguments))?;
+            let (name, arguments) = (&call.function.name, lenient_json::arguments(call.function.arguments));
+            answer.grow(name.len() + arguments.len())?;
+            answer.call("", name, arguments)?;
         }
     }
     if line.done != Some(true) {
-        return Ok(More::Yes);
+        return Ok(false);
     }
     answer.reply.usage =
         TokenUsage { input: line.prompt_eval_count.filter(|read| *read > 0), output: line.eval_count };
-    Ok(More::No)
+    Ok(true)
 }
 
 const PORT: u16 = 11434;

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::error::ModelError;
-use super::http::{Connection, More, ResponseStream};
+use super::http::{Connection, ResponseStream};
 use super::lenient_json::{self, Function};
 use super::reply_builder::{CALLS_MAX, ReplyBuilder, truncated};
 use super::server::ServerConfig;
@@ -52,7 +52,7 @@ impl OpenAi {
     /// Asks, and tells what comes. To cancel, drop the future.
     pub async fn chat(&self, request: &Request, on: OnEvent<'_>) -> Result<Reply, ModelError> {
         let body = chat_body(&self.model, request, self.dialect())?;
-        let stream = self.connection.ask_for("chat/completions", body, request, on, self.models()).await?;
+        let stream = self.connection.ask("chat/completions", body, request, on, self.models()).await?;
         let mut reply = read_reply(stream, on).await?;
         reply.truncated = truncated(request.counted, reply.usage.input, self.window);
         Ok(reply)
@@ -81,8 +81,7 @@ impl OpenAi {
     }
 
     async fn list(&self) -> Result<Vec<Value>, ModelError> {
-        let body = self.connection.fetch("models", None, self.connection.patience.between).await?;
-        let listed: Listed = serde_json::from_slice(&body).map_err(|_| self.connection.peer.broken())?;
+        let listed: Listed = self.connection.fetch("models", None, self.connection.patience.between).await?;
         Ok(listed.data)
     }
 
@@ -217,9 +216,9 @@ async fn read_reply(mut stream: ResponseStream, on: OnEvent<'_>) -> Result<Reply
         if reading.finish.is_some() {
             stream.expect_end();
         }
-        match stream.fill(&mut events.lines).await {
-            Ok(More::Yes) => {}
-            Ok(More::No) => break,
+        match stream.chunk().await {
+            Ok(Some(bytes)) => events.lines.push(&bytes),
+            Ok(None) => break,
             // The answer is complete: only token counts can follow its finish reason.
             Err(_) if reading.finish.is_some() => return reading.close(),
             Err(error) => return Err(error),
@@ -239,14 +238,15 @@ async fn read_reply(mut stream: ResponseStream, on: OnEvent<'_>) -> Result<Reply
 async fn sniff(stream: &mut ResponseStream, events: &mut SseParser) -> Result<Option<Vec<u8>>, ModelError> {
     let mut begun: Vec<u8> = Vec::new();
     loop {
-        let more = stream.append_to(&mut begun).await?;
+        let chunk = stream.chunk().await?;
+        begun.extend_from_slice(chunk.as_deref().unwrap_or_default());
         let text = begun.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&begun).trim_ascii_start();
         let is_half_mark = BYTE_ORDER_MARK.starts_with(&begun);
         match text.first().filter(|_| !is_half_mark) {
             Some(b'{') => return Ok(Some(text.to_vec())),
             // A page, perhaps of a proxy that wants somebody to sign in.
             Some(b'<') => return Err(stream.peer.broken()),
-            None if more == More::Yes && begun.len() <= LINE_BYTES_MAX => {}
+            None if chunk.is_some() && begun.len() <= LINE_BYTES_MAX => {}
             _ => {
                 events.lines.push(&begun);
                 return Ok(None);
@@ -427,8 +427,7 @@ impl CallAssembler {
     fn tell(self, answer: &mut ReplyBuilder<'_>) -> Result<(), ModelError> {
         for open in self.0 {
             if !(open.id.is_empty() && open.name.is_empty() && open.arguments.is_empty()) {
-                // Counted as they came.
-                answer.call_counted(&open.id, &open.name, open.arguments)?;
+                answer.call(&open.id, &open.name, open.arguments)?;
             }
         }
         Ok(())

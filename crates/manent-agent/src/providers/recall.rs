@@ -5,11 +5,10 @@
 
 use std::fmt::Write as _;
 
-use manent::memory::Kind;
-use manent::{Hit, LogItem, Place, Query, Record, Start, Store};
+use manent::{Hit, LogItem, Query, Record, Start, Store};
 
 use super::{ModelError, Reply, ReplyEvent, Request};
-use crate::tools::one_line;
+use crate::tools::{one_line, remembered, time_of};
 
 /// Answers from the store.
 #[derive(Debug, Clone)]
@@ -96,10 +95,7 @@ impl Recall {
 
     fn remembered(&self, query: &Query) -> manent::Result<String> {
         let mut out = String::new();
-        // A store of another program's sessions has no memory of ours.
-        let Ok(memory) = self.store.memory() else { return Ok(out) };
-        let items = memory.search(query, LOOKED_AT)?.hits.into_iter().map(|hit| hit.item);
-        for item in items.filter(|item| item.kind != Kind::Daily).take(REMEMBERED) {
+        for item in remembered(&self.store, query, LOOKED_AT)?.take(REMEMBERED) {
             let _ = writeln!(out, "- {} (item {})", one_line(&item.content, QUOTE_CHARS), item.id);
         }
         Ok(out)
@@ -107,11 +103,8 @@ impl Recall {
 }
 
 fn quote(out: &mut String, number: usize, hit: &Hit) {
-    let day = hit.ts.get(..16).unwrap_or_default().replacen('T', " ", 1);
-    let archived = if hit.id.place == Place::Archive { ", archived" } else { "" };
-    let text = one_line(&hit.snippet.text, QUOTE_CHARS);
-    let _ =
-        write!(out, "\n\n{number}. {} {}, {}, {day}{archived}:\n   > {text}", hit.id.key, hit.seq, hit.role);
+    let (time, text) = (time_of(hit), one_line(&hit.snippet.text, QUOTE_CHARS));
+    let _ = write!(out, "\n\n{number}. {} {}, {}, {time}:\n   > {text}", hit.id.key, hit.seq, hit.role);
 }
 
 fn is_question(hit: &Hit, question: &str) -> bool {

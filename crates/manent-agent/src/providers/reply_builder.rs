@@ -41,14 +41,9 @@ impl<'a> ReplyBuilder<'a> {
         Ok(())
     }
 
-    /// A call that is whole. Without an id of its own, or with one that another call has, it gets a new one.
+    /// Adds a call, whose bytes were counted by [`ReplyBuilder::grow`]. Without an id of its own, or with one that
+    /// another call has, it gets a new one.
     pub(super) fn call(&mut self, id: &str, name: &str, arguments: String) -> Result<(), ModelError> {
-        self.grow(id.len() + name.len() + arguments.len())?;
-        self.call_counted(id, name, arguments)
-    }
-
-    /// Adds a call whose bytes were counted as they arrived; otherwise like [`ReplyBuilder::call`].
-    pub(super) fn call_counted(&mut self, id: &str, name: &str, arguments: String) -> Result<(), ModelError> {
         if self.reply.calls.len() == CALLS_MAX {
             return Err(self.too_many_calls());
         }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::error::{ModelError, shown};
@@ -75,6 +76,10 @@ impl Peer {
 
     pub(super) fn broken(&self) -> ModelError {
         ModelError::Broken { url: self.url.clone() }
+    }
+
+    pub(super) fn parse<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, ModelError> {
+        serde_json::from_slice(body).map_err(|_| self.broken())
     }
 
     pub(super) fn too_large(&self, limit: usize, setting: Option<&'static str>) -> ModelError {

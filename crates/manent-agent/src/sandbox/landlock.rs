@@ -4,7 +4,7 @@
 //! everything that it started at once, however far that ran. In the inner one is the command; it cannot signal the
 //! keeper, nor anybody outside.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
 use landlock::{
@@ -59,7 +59,7 @@ fn open(path: &Path) -> Result<(OwnedFd, FileType), String> {
     let opened = || -> rustix::io::Result<_> {
         let fd = rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
         let file_type = FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode);
-        let name = rustix::fs::readlink(format!("/proc/self/fd/{}", raw(&fd)), Vec::new())?;
+        let name = rustix::fs::readlink(format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new())?;
         Ok((fd, file_type, name))
     };
     let (fd, file_type, name) = opened().map_err(|e| format!("{} cannot be opened: {e}", path.display()))?;
@@ -67,11 +67,6 @@ fn open(path: &Path) -> Result<(OwnedFd, FileType), String> {
         return Err(format!("{} is not what it was a moment ago", path.display()));
     }
     Ok((fd, file_type))
-}
-
-fn raw(fd: &OwnedFd) -> i32 {
-    use std::os::fd::AsRawFd;
-    fd.as_raw_fd()
 }
 
 fn access(access: PathAccess, file_type: FileType) -> BitFlags<AccessFs> {

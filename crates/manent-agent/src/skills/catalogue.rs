@@ -10,6 +10,7 @@ use super::discovery::Skills;
 use super::json_string;
 use super::manifest::DESCRIPTION_CHARS_MAX;
 use super::skill::{Skill, SkillStatus};
+use crate::tools::collapse_whitespace;
 
 /// The list of skills that a model is given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -118,7 +119,7 @@ fn line_of(skill: &Skill, cap: usize) -> String {
 }
 
 fn shortened(skill: &Skill, cap: usize) -> Option<ShortenedDescription> {
-    let whole = one_line(&skill.manifest.description);
+    let whole = collapse_whitespace(&skill.manifest.description);
     let of = whole.chars().count();
     let shown = cut(&whole, cap).chars().count();
     (of > cap).then(|| ShortenedDescription { name: skill.name().to_owned(), shown, of })
@@ -126,7 +127,7 @@ fn shortened(skill: &Skill, cap: usize) -> Option<ShortenedDescription> {
 
 /// At most so many characters, ending at the end of a word where one is near.
 fn cut(text: &str, cap: usize) -> String {
-    let whole = one_line(text);
+    let whole = collapse_whitespace(text);
     if whole.chars().count() <= cap {
         return whole;
     }
@@ -135,11 +136,6 @@ fn cut(text: &str, cap: usize) -> String {
     short.truncate(near.unwrap_or(short.len()));
     short.push('…');
     short
-}
-
-/// Line breaks say nothing here and take room.
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 const OPENING: &str = "<skills>\n\

@@ -166,10 +166,11 @@ fn missed(bytes: &[u8], old: &str) -> String {
 
 /// The line from which on the file holds the text but for its blanks.
 fn blanks_apart(lines: &[&str], old: &str) -> Option<usize> {
-    let plain = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
-    let wanted: Vec<String> = old.lines().map(plain).skip_while(String::is_empty).collect();
+    let wanted: Vec<String> =
+        old.lines().map(text::collapse_whitespace).skip_while(String::is_empty).collect();
     let wanted = &wanted[..=wanted.iter().rposition(|line| !line.is_empty())?];
-    let lines: Vec<String> = lines.iter().take(ALIKE_LINES_MAX).map(|line| plain(line)).collect();
+    let lines: Vec<String> =
+        lines.iter().take(ALIKE_LINES_MAX).map(|line| text::collapse_whitespace(line)).collect();
     lines.windows(wanted.len()).position(|window| window == wanted).map(|at| at + 1)
 }
 

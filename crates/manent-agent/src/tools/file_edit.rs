@@ -94,12 +94,12 @@ pub(crate) fn unified_diff(path: &str, before: Option<&[u8]>, after: &[u8]) -> S
     if shown.is_empty() { format!("{path}: an empty file\n") } else { text::beginning(&shown) }
 }
 
-/// Refuses what cannot be written, or should not be, and notes in `spot` if a person must allow this one change.
-fn check(workspace: &Workspace, spot: &mut ResolvedPath) -> Result<(), ToolError> {
-    let path = spot.shown.clone();
+/// Refuses what cannot be written, or should not be, and notes in `resolved` if a person must allow this one change.
+fn check(workspace: &Workspace, resolved: &mut ResolvedPath) -> Result<(), ToolError> {
+    let path = resolved.shown.clone();
     let unfit = |why: &str| Err(ToolError::Unfit { path, why: why.to_owned() });
     // The user's next `git`, editor or agent executes what stands there, outside of any sandbox.
-    spot.once_because = match protection(workspace.disk(), workspace.root(), &spot.real) {
+    resolved.once_because = match protection(workspace.disk(), workspace.root(), &resolved.real) {
         Some(Protection::Repository) => {
             return unfit(
                 "belongs to a repository, or would make one, and is never written by tools; run git commands",
@@ -108,7 +108,7 @@ fn check(workspace: &Workspace, spot: &mut ResolvedPath) -> Result<(), ToolError
         Some(Protection::Name) => Some("other programs obey this file without asking you"),
         None => None,
     };
-    match spot.info {
+    match resolved.info {
         Some(info) if info.shape == Shape::Directory => unfit("is a directory; give the path of a file"),
         Some(info) if info.shape != Shape::File => unfit("is no file that can be written"),
         Some(info) if info.mode & OWNER_WRITES == 0 => unfit("is read-only; leave it, or ask the user"),
@@ -119,15 +119,15 @@ fn check(workspace: &Workspace, spot: &mut ResolvedPath) -> Result<(), ToolError
 /// Puts `after` in the place of `before`; of nothing, if there was no file.
 fn replace(
     workspace: &Workspace,
-    spot: &ResolvedPath,
+    resolved: &ResolvedPath,
     before: Option<&[u8]>,
     after: &[u8],
 ) -> Result<(), ToolError> {
-    let mut now = workspace.again(spot)?;
+    let mut now = workspace.again(resolved)?;
     check(workspace, &mut now)?;
     // Whoever allowed it must have been told why it was asked.
-    if now.once_because != spot.once_because {
-        return Err(changed(spot));
+    if now.once_because != resolved.once_because {
+        return Err(changed(resolved));
     }
     let is_same = match (before, now.info) {
         (None, None) => true,
@@ -135,35 +135,35 @@ fn replace(
         _ => false,
     };
     if !is_same {
-        return Err(changed(spot));
+        return Err(changed(resolved));
     }
     let disk = workspace.disk();
     let failed = |e: io::Error| ToolError::System {
         what: "write",
-        path: spot.shown.clone(),
+        path: resolved.shown.clone(),
         why: format!("{e}; the file is as it was"),
     };
-    let Some(dir) = spot.real.parent() else { return Err(failed(io::ErrorKind::InvalidInput.into())) };
+    let Some(dir) = resolved.real.parent() else { return Err(failed(io::ErrorKind::InvalidInput.into())) };
     let dir_mode = make_dirs(disk, dir).map_err(failed)?;
     // Like its directory, as a umask would have it: what all may see there, all may see in the file.
     let mode = now.info.map_or(dir_mode & NEW_FILE_MODE, |info| info.mode & MODE);
-    let mut file = AtomicFile::create(disk, &spot.real).map_err(failed)?.with_sync(CommitSync::File);
+    let mut file = AtomicFile::create(disk, &resolved.real).map_err(failed)?.with_sync(CommitSync::File);
     file.write_all(after).map_err(failed)?;
     file.set_mode(mode).map_err(failed)?;
     file.sync().map_err(failed)?;
-    workspace.again(spot)?;
+    workspace.again(resolved)?;
     let committed = if before.is_some() { file.commit() } else { file.commit_new() };
     committed.map_err(|e| match e.kind() {
-        io::ErrorKind::AlreadyExists => changed(spot),
+        io::ErrorKind::AlreadyExists => changed(resolved),
         _ => failed(e),
     })?;
     // Apart from the rest, because the change is made: it must not be told as one that failed.
     disk.sync_dir(dir)
-        .map_err(|e| system("make sure that a power cut does not undo the change of", &spot.shown, &e))
+        .map_err(|e| system("make sure that a power cut does not undo the change of", &resolved.shown, &e))
 }
 
-fn changed(spot: &ResolvedPath) -> ToolError {
-    spot.unfit("changed since this was prepared, and was left as it is; read it again")
+fn changed(resolved: &ResolvedPath) -> ToolError {
+    resolved.unfit("changed since this was prepared, and was left as it is; read it again")
 }
 
 /// Makes the directories that are missing, with the rights of the one they are in; gives those of the last.

@@ -47,8 +47,9 @@ use workspace::Workspace;
 
 pub use error::ToolError;
 pub(crate) use file_edit::unified_diff;
+pub(crate) use recall::{remembered, time_of};
 pub use remember::{MemorySink, RememberOutcome};
-pub(crate) use text::{beginning, one_line};
+pub(crate) use text::{beginning, collapse_whitespace, one_line};
 pub(crate) use workspace::glob;
 
 /// The environment of the tools.

@@ -34,35 +34,35 @@ struct Arguments {
     limit: Option<u64>,
 }
 
-struct Reading {
+struct ReadFileJob {
     workspace: Arc<Workspace>,
-    spot: ResolvedPath,
+    resolved: ResolvedPath,
     first: u64,
     limit: u64,
 }
 
 fn prepare(tools: &Tools, raw: &str) -> Result<PreparedCall, ToolError> {
     let Arguments { path, offset, limit } = SPEC.read(raw)?;
-    let spot = tools.workspace.existing(&path)?;
-    let what = text::what("read", &spot.shown);
-    let subject = CallSubject::Path(spot.shown.clone());
+    let resolved = tools.workspace.existing(&path)?;
+    let what = text::what("read", &resolved.shown);
+    let subject = CallSubject::Path(resolved.shown.clone());
     let first = offset.unwrap_or(1).max(1);
     let limit = limit.unwrap_or(text::LINES_MAX as u64).max(1);
-    let job = Reading { workspace: Arc::clone(&tools.workspace), spot, first, limit };
+    let job = ReadFileJob { workspace: Arc::clone(&tools.workspace), resolved, first, limit };
     Ok(SPEC.prepared(subject, what, job))
 }
 
-impl Job for Reading {
+impl Job for ReadFileJob {
     fn run(&self, stop: &dyn Fn() -> bool) -> Result<ToolResult, ToolError> {
-        let file = self.workspace.open(&self.spot)?;
-        let failed = |e: std::io::Error| system("read", &self.spot.shown, &e);
+        let file = self.workspace.open(&self.resolved)?;
+        let failed = |e: std::io::Error| system("read", &self.resolved.shown, &e);
         let len = file.state().map_err(failed)?.len;
         let mut head = vec![0; text::HEAD_BYTES];
         let got = read_fully(&*file, &mut head, 0).map_err(failed)?;
         if let Some(what) = text::binary(&head[..got]) {
             return Ok(ToolResult::of(format!(
                 "[{} is {what} of {len} bytes; its content is not shown]",
-                self.spot.shown
+                self.resolved.shown
             )));
         }
         let mut lines = LineCollector::new(self.first, self.limit);
@@ -71,7 +71,7 @@ impl Job for Reading {
     }
 }
 
-impl Reading {
+impl ReadFileJob {
     /// Reads the file block by block. Returns true if the end was reached.
     fn read_blocks(
         &self,
@@ -86,7 +86,7 @@ impl Reading {
                 return Err(ToolError::Stopped);
             }
             let got =
-                read_fully(file, &mut block, offset).map_err(|e| system("read", &self.spot.shown, &e))?;
+                read_fully(file, &mut block, offset).map_err(|e| system("read", &self.resolved.shown, &e))?;
             if got == 0 {
                 lines.end();
                 return Ok(true);
@@ -101,10 +101,10 @@ impl Reading {
         let LineCollector { first, next_shown, count, mut page, broken, returns, .. } = lines;
         let all = if ended { count.to_string() } else { format!("more than {count}") };
         if len == 0 {
-            return Ok(ToolResult::of(format!("[{} is empty]", self.spot.shown)));
+            return Ok(ToolResult::of(format!("[{} is empty]", self.resolved.shown)));
         }
         if next_shown == first {
-            return Err(self.spot.unfit(format!("has {all} lines; give an offset up to that")));
+            return Err(self.resolved.unfit(format!("has {all} lines; give an offset up to that")));
         }
         if next_shown <= count {
             page.note(&format!(

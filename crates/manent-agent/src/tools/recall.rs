@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use manent::memory::Kind;
+use manent::memory::{Item, Kind};
 use manent::{Hit, Place, Query, SessionKey, Store};
 use serde::Deserialize;
 
@@ -28,7 +28,7 @@ struct Arguments {
     limit: Option<u64>,
 }
 
-struct Recalling {
+struct RecallJob {
     store: Store,
     session: SessionKey,
     query: Query,
@@ -42,17 +42,17 @@ fn prepare(tools: &Tools, raw: &str) -> Result<PreparedCall, ToolError> {
     };
     let what = text::what("recall", &asked);
     let limit = limit.unwrap_or(LIMIT).max(1) as usize;
-    let job = Recalling { store: tools.store.clone(), session: tools.session.clone(), query, limit };
+    let job = RecallJob { store: tools.store.clone(), session: tools.session.clone(), query, limit };
     Ok(SPEC.prepared(CallSubject::Record, what, job))
 }
 
-impl Job for Recalling {
+impl Job for RecallJob {
     fn run(&self, _: &dyn Fn() -> bool) -> Result<ToolResult, ToolError> {
         self.look_up().map(ToolResult::of).map_err(|e| ToolError::Refused(format!("cannot recall: {e}")))
     }
 }
 
-impl Recalling {
+impl RecallJob {
     fn look_up(&self) -> manent::Result<String> {
         // What was just said is in front of the model.
         let recent =
@@ -76,10 +76,7 @@ impl Recalling {
     }
 
     fn remembered(&self, out: &mut String) -> manent::Result<()> {
-        // A store of another program's sessions has no memory of ours.
-        let Ok(memory) = self.store.memory() else { return Ok(()) };
-        let items = memory.search(&self.query, self.limit * 2)?.hits.into_iter().map(|hit| hit.item);
-        for item in items.filter(|item| item.kind != Kind::Daily).take(self.limit) {
+        for item in remembered(&self.store, &self.query, self.limit * 2)?.take(self.limit) {
             let content = text::one_line(&item.content, QUOTE_CHARS);
             let _ = writeln!(out, "- remembered ({}, item {}): {content}", item.kind, item.id);
         }
@@ -88,10 +85,26 @@ impl Recalling {
 }
 
 fn quote(out: &mut String, hit: &Hit) {
-    let day = hit.ts.get(..16).unwrap_or_default().replacen('T', " ", 1);
+    let text = text::one_line(&hit.snippet.text, QUOTE_CHARS);
+    let _ = writeln!(out, "- {} #{} ({}, {}): {text}", hit.id.key, hit.seq, hit.role, time_of(hit));
+}
+
+/// Returns the day and the minute of a turn, and whether its session is archived.
+pub(crate) fn time_of(hit: &Hit) -> String {
     let archived = if hit.id.place == Place::Archive { ", archived" } else { "" };
-    let said = text::one_line(&hit.snippet.text, QUOTE_CHARS);
-    let _ = writeln!(out, "- {} #{} ({}, {day}{archived}): {said}", hit.id.key, hit.seq, hit.role);
+    hit.ts.get(..16).unwrap_or_default().replacen('T', " ", 1) + archived
+}
+
+/// Returns the items of the memory that a query finds among the best `looked_at`, without daily notes.
+pub(crate) fn remembered(
+    store: &Store,
+    query: &Query,
+    looked_at: usize,
+) -> manent::Result<impl Iterator<Item = Item> + use<>> {
+    // A store of another program's sessions has no memory of ours.
+    let found = store.memory().ok().map(|memory| memory.search(query, looked_at)).transpose()?;
+    let hits = found.map(|found| found.hits).unwrap_or_default();
+    Ok(hits.into_iter().map(|hit| hit.item).filter(|item| item.kind != Kind::Daily))
 }
 
 const LIMIT: u64 = 5;

@@ -73,7 +73,7 @@ impl MemorySink for Store {
     }
 }
 
-struct Remembering {
+struct RememberJob {
     keeper: Arc<dyn MemorySink>,
     item: NewItem,
 }
@@ -110,20 +110,19 @@ fn prepare(tools: &Tools, raw: &str) -> Result<PreparedCall, ToolError> {
     };
     let kind = kind.and_then(|word| word.parse().ok()).unwrap_or(Kind::Fact);
     let what = text::what("remember", content);
-    let job = Remembering { keeper: keeper.clone(), item: NewItem::new(kind, content).from(source) };
+    let job = RememberJob { keeper: keeper.clone(), item: NewItem::new(kind, content).from(source) };
     Ok(SPEC.prepared(CallSubject::Record, what, job))
 }
 
 /// The newest turn of the user that holds the words, whatever the blanks between them.
 fn said(store: &Store, session: &SessionKey, quote: &str) -> manent::Result<Option<u64>> {
-    let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let quote = plain(quote);
+    let quote = text::collapse_whitespace(quote);
     let tail = store.tail(session, TURNS)?;
     let mut users = tail.turns().rev().filter(|turn| turn.role == "user");
-    Ok(users.find(|turn| plain(turn.content).contains(&quote)).map(|turn| turn.seq))
+    Ok(users.find(|turn| text::collapse_whitespace(turn.content).contains(&quote)).map(|turn| turn.seq))
 }
 
-impl Job for Remembering {
+impl Job for RememberJob {
     fn preview(&self) -> Result<Option<String>, ToolError> {
         let NewItem { kind, content, source, .. } = &self.item;
         let quote = source.quote.as_deref().unwrap_or_default();

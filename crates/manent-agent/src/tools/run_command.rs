@@ -49,7 +49,7 @@ struct Arguments {
     new_repo: bool,
 }
 
-struct Running {
+struct RunCommandJob {
     shell: Arc<dyn Shell>,
     command: String,
     timeout: Duration,
@@ -70,7 +70,7 @@ fn prepare(tools: &Tools, raw: &str) -> Result<PreparedCall, ToolError> {
     let once_because = once_because(extras);
     let what = text::what("run", &command);
     let subject = CallSubject::Command(command.clone());
-    let job = Running { shell: Arc::clone(shell), command, timeout, extras };
+    let job = RunCommandJob { shell: Arc::clone(shell), command, timeout, extras };
     Ok(PreparedCall { once_because, ..SPEC.prepared(subject, what, job) })
 }
 
@@ -87,7 +87,7 @@ fn once_because(extras: GitPermissions) -> Option<&'static str> {
     }
 }
 
-impl Job for Running {
+impl Job for RunCommandJob {
     /// All of it, where the line for a person does not hold it: nobody should allow what he did not see.
     fn preview(&self) -> Result<Option<String>, ToolError> {
         let is_short = self.command.len() <= text::WHAT_CHARS && !self.command.contains(char::is_control);

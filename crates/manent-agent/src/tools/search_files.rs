@@ -43,9 +43,9 @@ struct Arguments {
     context: Option<usize>,
 }
 
-struct Searching {
+struct SearchFilesJob {
     workspace: Arc<Workspace>,
-    spot: ResolvedPath,
+    resolved: ResolvedPath,
     pattern: Option<RegexMatcher>,
     glob: Option<NamePattern>,
     context: usize,
@@ -67,12 +67,12 @@ fn prepare(tools: &Tools, raw: &str) -> Result<PreparedCall, ToolError> {
         return Err(SPEC.wrong("there is neither a \"pattern\" nor a \"glob\"".to_owned()));
     }
     let path = path.filter(|path| !path.is_empty()).unwrap_or_else(|| ".".to_owned());
-    let spot = tools.workspace.existing(&path)?;
-    let what = text::what("search", &format!("{} for {}", spot.shown, sought.join(" in ")));
-    let subject = CallSubject::Path(spot.shown.clone());
-    let job = Searching {
+    let resolved = tools.workspace.existing(&path)?;
+    let what = text::what("search", &format!("{} for {}", resolved.shown, sought.join(" in ")));
+    let subject = CallSubject::Path(resolved.shown.clone());
+    let job = SearchFilesJob {
         workspace: Arc::clone(&tools.workspace),
-        spot,
+        resolved,
         pattern: pattern.as_deref().map(matcher).transpose()?,
         glob: glob.as_deref().map(names).transpose()?,
         context: context.unwrap_or(0),
@@ -104,12 +104,12 @@ impl NamePattern {
     }
 }
 
-impl Job for Searching {
+impl Job for SearchFilesJob {
     fn run(&self, stop: &dyn Fn() -> bool) -> Result<ToolResult, ToolError> {
         let mut found = SearchCounts::default();
         let mut page = TextPage::default();
-        let is_dir = self.spot.info.is_some_and(|info| info.shape == Shape::Directory);
-        let from = if is_dir { Path::new(&self.spot.shown) } else { Path::new("") };
+        let is_dir = self.resolved.info.is_some_and(|info| info.shape == Shape::Directory);
+        let from = if is_dir { Path::new(&self.resolved.shown) } else { Path::new("") };
         for entry in self.walk() {
             if stop() {
                 return Err(ToolError::Stopped);
@@ -140,13 +140,13 @@ impl Job for Searching {
     }
 }
 
-impl Searching {
+impl SearchFilesJob {
     fn walk(&self) -> ignore::Walk {
         let workspace = Arc::clone(&self.workspace);
         let is_shown = move |entry: &DirEntry| {
             entry.file_name() != ".git" && (entry.depth() == 0 || !workspace.is_hidden(entry.path()))
         };
-        WalkBuilder::new(&self.spot.real)
+        WalkBuilder::new(&self.resolved.real)
             // Names with a dot in front are a project's files like others.
             .hidden(false)
             // The same answer on every machine: neither the user's own list nor the need of a repository.
@@ -159,7 +159,7 @@ impl Searching {
     }
 
     fn search_one(&self, pattern: &RegexMatcher, name: &str, page: &mut TextPage, found: &mut SearchCounts) {
-        let opened = self.workspace.spot(name).and_then(|spot| self.workspace.open(&spot));
+        let opened = self.workspace.resolve(name).and_then(|resolved| self.workspace.open(&resolved));
         let Ok(file) = opened else {
             found.unread += 1;
             return;

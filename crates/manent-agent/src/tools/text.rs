@@ -85,11 +85,16 @@ pub(super) fn what(verb: &str, subject: &str) -> String {
     format!("{verb} {}", one_line(subject, WHAT_CHARS))
 }
 
+/// Replaces each run of blanks and line breaks by one blank.
+pub(crate) fn collapse_whitespace(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// A text in one line of at most so many characters.
 pub(crate) fn one_line(text: &str, chars_max: usize) -> String {
     // More than can be shown need not be looked at.
     let head: String = text.chars().take(chars_max * 4 + 1).collect();
-    let line = head.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = collapse_whitespace(&head);
     let line: String = line.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
     match line.char_indices().nth(chars_max) {
         Some((end, _)) => format!("{}…", &line[..end]),

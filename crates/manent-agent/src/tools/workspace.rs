@@ -78,35 +78,35 @@ impl Workspace {
     }
 
     /// The place that a path means: a file, a directory, or nothing yet.
-    pub(super) fn spot(&self, path: &str) -> Result<ResolvedPath, ToolError> {
+    pub(super) fn resolve(&self, path: &str) -> Result<ResolvedPath, ToolError> {
         let shown = text::shown(path);
         if path.is_empty() || path.contains('\0') {
             let why = "is no path; give one from the workspace, such as \"src/main.rs\"".to_owned();
             return Err(ToolError::Unfit { path: shown, why });
         }
-        self.spot_at(&self.root.join(path), &shown)
+        self.resolve_at(&self.root.join(path), &shown)
     }
 
-    /// Resolves the path of something that must exist; otherwise like [`Workspace::spot`].
+    /// Resolves the path of something that must exist; otherwise like [`Workspace::resolve`].
     pub(super) fn existing(&self, path: &str) -> Result<ResolvedPath, ToolError> {
-        let spot = self.spot(path)?;
-        if spot.info.is_some() {
-            return Ok(spot);
+        let resolved = self.resolve(path)?;
+        if resolved.info.is_some() {
+            return Ok(resolved);
         }
-        let nearest = self.name_like(&spot);
+        let nearest = self.name_like(&resolved);
         Err(ToolError::NoFile { path: text::shown(path), nearest })
     }
 
     /// The same place, looked at again: it must be where it was.
-    pub(super) fn again(&self, spot: &ResolvedPath) -> Result<ResolvedPath, ToolError> {
-        let now = self.spot_at(&spot.asked, &spot.shown)?;
-        if now.real == spot.real {
+    pub(super) fn again(&self, resolved: &ResolvedPath) -> Result<ResolvedPath, ToolError> {
+        let now = self.resolve_at(&resolved.asked, &resolved.shown)?;
+        if now.real == resolved.real {
             return Ok(now);
         }
-        Err(spot.unfit("changed while it was used; try again"))
+        Err(resolved.unfit("changed while it was used; try again"))
     }
 
-    fn spot_at(&self, asked: &Path, shown: &str) -> Result<ResolvedPath, ToolError> {
+    fn resolve_at(&self, asked: &Path, shown: &str) -> Result<ResolvedPath, ToolError> {
         let system = |e: io::Error| system("look at", shown, &e);
         let (real, info) = match self.disk.resolve(asked) {
             Ok(real) => {
@@ -181,28 +181,28 @@ impl Workspace {
     }
 
     /// Opens a file to read it.
-    pub(super) fn open(&self, spot: &ResolvedPath) -> Result<Box<dyn DiskFile>, ToolError> {
-        match spot.info.map(|info| info.shape) {
+    pub(super) fn open(&self, resolved: &ResolvedPath) -> Result<Box<dyn DiskFile>, ToolError> {
+        match resolved.info.map(|info| info.shape) {
             Some(Shape::File) => {}
             Some(Shape::Directory) => {
-                return Err(spot.unfit("is a directory; search_files with a glob lists what is in it"));
+                return Err(resolved.unfit("is a directory; search_files with a glob lists what is in it"));
             }
-            _ => return Err(spot.unfit("is no file that can be read")),
+            _ => return Err(resolved.unfit("is no file that can be read")),
         }
-        let opened = self.disk.open(&spot.real, Access::Read);
-        let file = opened.map_err(|e| system("read", &spot.shown, &e))?;
-        self.again(spot)?;
+        let opened = self.disk.open(&resolved.real, Access::Read);
+        let file = opened.map_err(|e| system("read", &resolved.shown, &e))?;
+        self.again(resolved)?;
         Ok(file)
     }
 
     /// All bytes of a file that is not too long.
-    pub(super) fn read(&self, spot: &ResolvedPath) -> Result<Vec<u8>, ToolError> {
-        let file = self.open(spot)?;
-        let failed = |e: io::Error| system("read", &spot.shown, &e);
+    pub(super) fn read(&self, resolved: &ResolvedPath) -> Result<Vec<u8>, ToolError> {
+        let file = self.open(resolved)?;
+        let failed = |e: io::Error| system("read", &resolved.shown, &e);
         let len = file.state().map_err(failed)?.len;
         if len > FILE_BYTES_MAX {
             let why = format!("has {len} bytes, and {FILE_BYTES_MAX} can be changed at most; run a command");
-            return Err(spot.unfit(why));
+            return Err(resolved.unfit(why));
         }
         let mut bytes = vec![0; len as usize];
         let got = read_fully(&*file, &mut bytes, 0).map_err(failed)?;
@@ -211,8 +211,8 @@ impl Workspace {
     }
 
     /// A name beside something that is not there, which may have been meant.
-    fn name_like(&self, spot: &ResolvedPath) -> Option<String> {
-        let (dir, name) = (spot.real.parent()?, spot.real.file_name()?.to_str()?);
+    fn name_like(&self, resolved: &ResolvedPath) -> Option<String> {
+        let (dir, name) = (resolved.real.parent()?, resolved.real.file_name()?.to_str()?);
         let names: Vec<String> = self
             .disk
             .list(dir)

@@ -31,7 +31,7 @@ fn prepare(tools: &Tools, raw: &str) -> Result<PreparedCall, ToolError> {
     if content.len() as u64 > FILE_BYTES_MAX {
         return Err(SPEC.wrong(format!("\"content\" has {} bytes; write less", content.len())));
     }
-    let file = tools.workspace.spot(&path)?;
+    let file = tools.workspace.resolve(&path)?;
     let verb = if file.info.is_some() { "replace" } else { "make" };
     file_edit::prepare(&SPEC, verb, &tools.workspace, file, move |workspace, file| {
         let before = file.info.map(|_| workspace.read(file)).transpose()?;

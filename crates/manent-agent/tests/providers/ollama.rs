@@ -241,20 +241,3 @@ async fn a_probe_does_not_wait_for_long() {
     let model = Ollama::new(&at(&server).with_retry_policy(patience), "x").unwrap();
     assert!(matches!(model.version().await, Err(ModelError::Stalled { .. })));
 }
-
-#[tokio::test]
-async fn texts_become_vectors_as_many_as_there_are() {
-    let server = ModelServer::replay([
-        Script::body(r#"{"model":"e","embeddings":[[0.5,-1],[0.25,1e-3]],"total_duration":1}"#),
-        Script::body(r#"{"embeddings":[[0.5]]}"#),
-        Script::body(r#"{"embeddings":[[0.5],[1,2]]}"#),
-        Script::body("[]"),
-    ])
-    .unwrap();
-    let model = ollama(&server);
-    assert_eq!(model.embed(&["a", "b"]).await.unwrap(), [[0.5, -1.0], [0.25, 0.001]]);
-    assert_eq!(server.requests()[0].json()["input"], json!(["a", "b"]));
-    for _ in 0..3 {
-        assert!(matches!(model.embed(&["a", "b"]).await, Err(ModelError::Broken { .. })));
-    }
-}

@@ -11,13 +11,13 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use manent::log::RealDisk;
-use manent::log::fs::{Disk, PathInfo, read_whole};
+use manent::log::fs::{Disk, PathInfo, Shape, read_whole};
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
 use super::quarantine::{EntryHandle, Quarantine};
 use super::report::GuardReport;
-use super::state::{CommandDir, EntryKind, RawPath, form_of, now_ns, unique_name};
+use super::state::{CommandDir, RawPath, StoredShape, now_ns, unique_name};
 use crate::protected::RepositoryMarks;
 
 /// Something protected as it was before a command.
@@ -47,7 +47,8 @@ pub(super) enum AllowedChanges {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct CopiedEntry {
     id: (u64, u64),
-    form: EntryKind,
+    #[serde(with = "StoredShape")]
+    form: Shape,
     mode: u32,
     len: u64,
     links: u64,
@@ -100,14 +101,13 @@ impl ProtectedCopy {
         let unsettled_since = now_ns() - SETTLED_NS;
         // Links and the like are remembered everywhere, so that those that are new can be told.
         entries.retain(|inside, entry| {
-            kept.part(&inside.0) != EntryClass::Free
-                || matches!(entry.form, EntryKind::Link | EntryKind::Special)
+            kept.part(&inside.0) != EntryClass::Free || matches!(entry.form, Shape::Link | Shape::Special)
         });
         for (inside, entry) in &mut entries {
             // By its times alone a change cannot be told that came in the same tick of the clock.
             let is_copied = extent != AllowedChanges::NothingUncopied || entry.changed_ns > unsettled_since;
             let is_small = entry.len <= COPY_BYTES_MAX.min(*bytes_left);
-            if entry.form != EntryKind::File
+            if entry.form != Shape::File
                 || kept.part(&inside.0) != EntryClass::Guarded
                 || !is_copied
                 || !is_small
@@ -176,15 +176,15 @@ impl ProtectedCopy {
                 self.tell_later(inside, report);
                 continue;
             }
-            if self.part(&inside.0) == EntryClass::Objects && entry.form == EntryKind::File {
+            if self.part(&inside.0) == EntryClass::Objects && entry.form == Shape::File {
                 report.object_changed(&path);
                 continue;
             }
             if let Some(before) = before
-                && before.form == EntryKind::Directory
-                && entry.form == EntryKind::Directory
+                && before.form == Shape::Directory
+                && entry.form == Shape::Directory
             {
-                let opened = EntryHandle::open(root, &path).and_then(|spot| spot.set_mode(before.mode));
+                let opened = EntryHandle::open(root, &path).and_then(|handle| handle.set_mode(before.mode));
                 match opened {
                     Ok(()) => report.put_back(&path),
                     Err(e) => report.trouble(&path, "be given its rights back", &e),
@@ -223,10 +223,10 @@ impl ProtectedCopy {
     /// Returns true if an entry may be as it is now.
     fn may_be(&self, inside: &RawPath, now: &CopiedEntry, notes: &CommandDir) -> bool {
         let before = self.entries.get(inside);
-        let is_plain = matches!(now.form, EntryKind::File | EntryKind::Directory);
+        let is_plain = matches!(now.form, Shape::File | Shape::Directory);
         match self.part(&inside.0) {
-            EntryClass::Free if now.form == EntryKind::File => true,
-            EntryClass::Free if now.form == EntryKind::Directory && is_in_tree(&inside.0) => true,
+            EntryClass::Free if now.form == Shape::File => true,
+            EntryClass::Free if now.form == Shape::Directory && is_in_tree(&inside.0) => true,
             EntryClass::Objects if is_plain => before.is_none_or(|before| before.is_untouched(now)),
             _ => before.is_some_and(|before| self.is_same(inside, before, now, notes)),
         }
@@ -237,10 +237,10 @@ impl ProtectedCopy {
             return false;
         }
         match (before.form, before.copy) {
-            (EntryKind::Link, _) => true,
-            (EntryKind::Directory, _) => before.mode == now.mode,
-            (EntryKind::Special, _) | (_, None) => before.is_untouched(now),
-            (EntryKind::File, Some(copy)) => {
+            (Shape::Link, _) => true,
+            (Shape::Directory, _) => before.mode == now.mode,
+            (Shape::Special, _) | (_, None) => before.is_untouched(now),
+            (Shape::File, Some(copy)) => {
                 // One that has got a second name could be changed by it later.
                 let is_alike = (before.mode, before.len) == (now.mode, now.len) && now.links <= before.links;
                 let read = || read_whole(&RealDisk, &self.at(&inside.0), before.len).ok();
@@ -258,16 +258,16 @@ impl ProtectedCopy {
         report: &mut GuardReport,
     ) {
         let path = self.at(&inside.0);
-        if self.part(&inside.0) == EntryClass::Objects && entry.form == EntryKind::File {
+        if self.part(&inside.0) == EntryClass::Objects && entry.form == Shape::File {
             return report.object_changed(&path);
         }
         let parent = path.parent().map_or(Ok(()), |parent| RealDisk.create_dir_all(parent));
         let done = parent.and_then(|()| {
-            let spot = EntryHandle::open(root, &path)?;
+            let handle = EntryHandle::open(root, &path)?;
             match (entry.form, &entry.target, entry.copy) {
-                (EntryKind::Directory, ..) => spot.make_directory(entry.mode),
-                (EntryKind::Link, Some(target), _) => spot.make_link(&target.0),
-                (EntryKind::File, _, Some(copy)) => spot.write(&notes.copied(copy)?, entry.mode),
+                (Shape::Directory, ..) => handle.make_directory(entry.mode),
+                (Shape::Link, Some(target), _) => handle.make_link(&target.0),
+                (Shape::File, _, Some(copy)) => handle.write(&notes.copied(copy)?, entry.mode),
                 _ => Err(io::Error::other("there is no copy of it")),
             }
         });
@@ -282,7 +282,7 @@ impl CopiedEntry {
     fn of(info: &PathInfo) -> CopiedEntry {
         CopiedEntry {
             id: (info.id.device, info.id.inode),
-            form: form_of(info.shape),
+            form: info.shape,
             mode: info.mode,
             len: info.len,
             links: info.links,
@@ -294,8 +294,8 @@ impl CopiedEntry {
 
     /// Returns true if the entry was not modified: nobody can set back the time of the last change.
     fn is_untouched(&self, now: &CopiedEntry) -> bool {
-        if self.form == EntryKind::Directory {
-            return now.form == EntryKind::Directory;
+        if self.form == Shape::Directory {
+            return now.form == Shape::Directory;
         }
         (self.id, self.form, self.len, self.changed_ns) == (now.id, now.form, now.len, now.changed_ns)
     }
@@ -336,11 +336,11 @@ fn scan(path: &Path) -> io::Result<Scanned> {
         };
         let mut entry = CopiedEntry::of(&info);
         match entry.form {
-            EntryKind::Link => {
+            Shape::Link => {
                 let target = rustix::fs::readlink(&at, Vec::new())?.into_bytes();
                 entry.target = Some(RawPath(std::ffi::OsString::from_vec(target).into()));
             }
-            EntryKind::Directory => {
+            Shape::Directory => {
                 let mut marks = RepositoryMarks::default();
                 for child in RealDisk.list(&at)? {
                     marks.add(&child.name);
@@ -350,7 +350,7 @@ fn scan(path: &Path) -> io::Result<Scanned> {
                     object_stores.push(RawPath(inside.join("objects")));
                 }
             }
-            EntryKind::File | EntryKind::Special => {}
+            Shape::File | Shape::Special => {}
         }
         entries.insert(RawPath(inside), entry);
     }

@@ -11,7 +11,6 @@ use manent::log::RealDisk;
 use manent::log::fs::{Disk, Shape, read_whole};
 
 use super::super::policy::FilesystemView;
-use super::state::EntryKind;
 use super::walk::ProtectedEntries;
 use crate::protected::RepositoryMarks;
 
@@ -37,7 +36,7 @@ pub(super) fn of(found: &ProtectedEntries, view: &FilesystemView) -> ProtectedPa
     };
     for (path, seen) in found.all() {
         let real = match seen.form {
-            EntryKind::Link => match follow(&path.0, &view.workspace, &mut places) {
+            Shape::Link => match follow(&path.0, &view.workspace, &mut places) {
                 Some(real) => real,
                 None => continue,
             },

@@ -41,16 +41,16 @@ impl Quarantine {
     /// Moves `path`, which lies in the workspace. If that fails, `armed` gets another name: the entry without which no
     /// program obeys `path`, mostly `path` itself. An error means that everything is where it was.
     pub(super) fn take(&mut self, path: &Path, armed: &Path) -> io::Result<MoveResult> {
-        let spot = EntryHandle::open(&self.workspace, path)?;
-        let moved = self.destination(path).and_then(|to| match spot.rename(CWD, &to) {
-            Err(Errno::XDEV) => spot.copy_and_remove(&to).map(|()| to),
+        let handle = EntryHandle::open(&self.workspace, path)?;
+        let moved = self.destination(path).and_then(|to| match handle.rename(CWD, &to) {
+            Err(Errno::XDEV) => handle.copy_and_remove(&to).map(|()| to),
             renamed => renamed.map(|()| to).map_err(io::Error::from),
         });
         match moved {
             Ok(to) => Ok(MoveResult::To(to)),
             Err(why) => {
                 let renamed =
-                    EntryHandle::open(&self.workspace, armed).ok().and_then(|spot| spot.disarm().ok());
+                    EntryHandle::open(&self.workspace, armed).ok().and_then(|handle| handle.disarm().ok());
                 match renamed {
                     Some(name) => Ok(MoveResult::Renamed(armed.with_file_name(name), why)),
                     None => Err(why),

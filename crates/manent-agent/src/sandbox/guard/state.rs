@@ -50,10 +50,10 @@ impl Borrow<Path> for RawPath {
     }
 }
 
-/// The kind of an entry of a directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum EntryKind {
+/// The stored form of [`Shape`], for `#[serde(with = "StoredShape")]`.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Shape", rename_all = "snake_case")]
+pub(super) enum StoredShape {
     File,
     Directory,
     Link,
@@ -65,7 +65,8 @@ pub(super) enum EntryKind {
 pub(super) struct EntryStat {
     /// Device and inode.
     pub(super) id: (u64, u64),
-    pub(super) form: EntryKind,
+    #[serde(with = "StoredShape")]
+    pub(super) form: Shape,
     pub(super) changed_ns: i64,
     /// Set if the entry lies in a directory that Git ignores.
     pub(super) is_ignored: bool,
@@ -74,16 +75,7 @@ pub(super) struct EntryStat {
 impl EntryStat {
     pub(super) fn of(info: &PathInfo, is_ignored: bool) -> EntryStat {
         let id = (info.id.device, info.id.inode);
-        EntryStat { id, form: form_of(info.shape), changed_ns: info.changed_ns, is_ignored }
-    }
-}
-
-pub(super) fn form_of(shape: Shape) -> EntryKind {
-    match shape {
-        Shape::File => EntryKind::File,
-        Shape::Directory => EntryKind::Directory,
-        Shape::Link => EntryKind::Link,
-        Shape::Special => EntryKind::Special,
+        EntryStat { id, form: info.shape, changed_ns: info.changed_ns, is_ignored }
     }
 }
 
