@@ -259,7 +259,7 @@ impl ResponseStream {
             // Reset, or closed before what was announced had come.
             Ok(Err(_)) => Err(self.peer.ended()),
             Ok(Ok(chunk)) => {
-                self.received = self.received.saturating_add(chunk.as_ref().map_or(0, |bytes| bytes.len()));
+                self.received = self.received.saturating_add(chunk.as_deref().map_or(0, <[u8]>::len));
                 // A server can send for ever without saying anything.
                 if self.received > self.patience.wire_bytes() {
                     return Err(self.peer.too_large(self.patience.wire_bytes(), Some(MAX_ANSWER_BYTES)));
