@@ -18,8 +18,8 @@ pub(super) struct Setting {
     pub(super) set: fn(&mut Config, &str) -> Option<()>,
 }
 
-/// Makes the table of settings. A row is `name: field = parse, about, wanted;`, where `parse` returns `None` for a value
-/// that is not valid, and the field is shown by its `Display`, or by the function behind `as`.
+/// Makes the table of settings. A row is `name: field = parse, about, wanted;`, where `parse` returns `None` for an
+/// invalid value, and the field is shown by its `Display`, or by the function behind `as`.
 macro_rules! settings {
     ($($name:literal: $($field:ident).+ $(as $show:path)? = $parse:expr, $about:literal, $wanted:literal;)*) => {
         pub(super) static SETTINGS: &[Setting] = &[$(Setting {

@@ -67,8 +67,8 @@ impl Connection {
         self.base.host_str().unwrap_or_default()
     }
 
-    /// Sends a chat request until the server begins to answer it. If the server does not have the model, the error lists
-    /// the models that it has; failing to get that list is not an error of its own.
+    /// Sends a chat request until the server begins to answer it. If the server does not have the model, the error
+    /// lists the models that it has; failing to get that list is not an error of its own.
     pub(super) async fn ask(
         &self,
         path: &str,

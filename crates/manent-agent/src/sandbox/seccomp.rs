@@ -1,8 +1,8 @@
 //! The filter of system calls, for the keeper and everything it starts.
 //!
 //! Filters, of which the kernel takes the strictest answer, and of equals that of the last: one says which calls exist
-//! at all (`syscalls.rs`), under Landlock others which have no effect, and the last refuses some by their arguments. None
-//! of them can be taken off again.
+//! at all (`syscalls.rs`), under Landlock others which have no effect, and the last refuses some by their arguments.
+//! None of them can be taken off again.
 
 use std::collections::BTreeMap;
 
