@@ -145,13 +145,13 @@ fn each_durability_gives_a_receipt_that_says_so() {
     let env = TestEnvironment::new();
     for level in ["sync", "group", "flush"] {
         let output = env.manent(&["append", "a", "x", "--json", "--durability", level]);
-        let receipt: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let receipt: serde_json::Value = serde_json::from_slice(&output.stdout_bytes).unwrap();
         assert_eq!(receipt["durability"], level);
     }
     let ids: Vec<_> = ["id", "session"]
         .map(|field| {
             let output = env.manent(&["append", "a", "x", "--json"]);
-            serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()[field].clone()
+            serde_json::from_slice::<serde_json::Value>(&output.stdout_bytes).unwrap()[field].clone()
         })
         .into();
     assert!(

@@ -113,7 +113,10 @@ fn what_is_no_question_is_refused_before_anything_is_written() {
     // A script that has nothing to ask has done nothing wrong.
     for output in [env.chat(&["a"], ""), env.chat(&["a"], " \n\t "), env.manent(&["chat", "a", "-p", " "])] {
         output.assert_code(0);
-        assert!(output.stdout.is_empty() && output.stderr().contains("note: nothing was asked"), "{output}");
+        assert!(
+            output.stdout_bytes.is_empty() && output.stderr().contains("note: nothing was asked"),
+            "{output}"
+        );
     }
     env.manent_given(&["chat", "a"], b"caf\xe9").assert_fails(2, &["no UTF-8", "iconv"]);
     env.manent_given(&["chat", "a"], vec![b'x'; (16 << 20) + 1]).assert_fails(2, &["16 MiB"]);
@@ -148,7 +151,7 @@ fn a_provider_that_was_named_is_not_replaced_and_the_question_is_kept() {
             .env("OPENAI_BASE_URL", format!("http://{address}/v1"));
         let output = env.output(command, b"Is anybody there?");
         output.assert_fails(1, &["no model server answers", "the question is kept"]);
-        assert!(output.stdout.is_empty(), "{output}");
+        assert!(output.stdout_bytes.is_empty(), "{output}");
         assert_eq!(env.turns(provider), [("user".to_owned(), "Is anybody there?".to_owned())]);
         assert!(env.done(&["show", provider]).contains("Is anybody there?"));
     }
@@ -293,7 +296,7 @@ fn a_disk_that_refuses_the_question_is_told_loudly_and_nobody_is_asked() {
     let command = env.command_under(&["prlimit", &limit], &["chat", "a"]);
     let output = env.output(command, b"Does this survive?");
     output.assert_fails(1, &["not saved: ", "File too large"]);
-    assert!(output.stdout.is_empty() && !output.stderr().contains("is kept"), "{output}");
+    assert!(output.stdout_bytes.is_empty() && !output.stderr().contains("is kept"), "{output}");
     assert!(requests(&server, Task::Chat).is_empty(), "nobody was asked");
     assert_eq!(env.bytes("a"), before);
     // Room for the question, and for nothing behind it.

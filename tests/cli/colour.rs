@@ -20,9 +20,9 @@ fn a_pipe_gets_no_colour_unless_it_is_asked_for() {
         (&["show", "a", "--color", "never"], false),
         (&["show", "a", "--color", "always"], true),
     ] {
-        assert_eq!(env.manent(args).stdout.contains(&ESC), wanted, "{args:?}");
+        assert_eq!(env.manent(args).stdout_bytes.contains(&ESC), wanted, "{args:?}");
     }
-    let error = |color: &str| env.manent(&["show", "b", "--color", color]).stderr;
+    let error = |color: &str| env.manent(&["show", "b", "--color", color]).stderr_bytes;
     assert!(error("always").contains(&ESC) && !error("auto").contains(&ESC));
 }
 
@@ -31,7 +31,7 @@ fn json_is_never_coloured() {
     let env = store();
     for args in [&["show", "a"][..], &["sessions"], &["verify"], &["repair"], &["append", "a", "x"]] {
         let output = env.manent(&[args, &["--json", "--color", "always"]].concat());
-        assert!(!output.stdout.contains(&ESC), "{output}");
+        assert!(!output.stdout_bytes.contains(&ESC), "{output}");
         serde_json::from_str::<serde_json::Value>(output.stdout().lines().next().unwrap()).unwrap();
     }
 }

@@ -82,7 +82,7 @@ fn what_is_wrong_is_named_with_what_would_be_right() {
         env.configure(text);
         let output = env.manent(&["config"]);
         output.assert_fails(1, &[said]);
-        assert!(output.stdout.is_empty(), "{output}");
+        assert!(output.stdout_bytes.is_empty(), "{output}");
         env.chat(&["a"], "x").assert_fails(1, &[said]);
         assert!(!env.log("a").exists());
     }

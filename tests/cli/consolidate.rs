@@ -40,7 +40,7 @@ fn scene(answers: Vec<Value>) -> (TestEnvironment, ModelServer) {
 
 fn json_of(output: &Output) -> Value {
     output.assert_code(0);
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output}"))
+    serde_json::from_slice(&output.stdout_bytes).unwrap_or_else(|e| panic!("{e}: {output}"))
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn what_was_said_is_remembered_with_its_proof() {
     let asked = server.requests().len();
     let again = env.manent(&["consolidate", "a"]);
     again.assert_code(0);
-    assert!(again.stdout.is_empty() && again.stderr().contains("nothing new was said in a"), "{again}");
+    assert!(again.stdout_bytes.is_empty() && again.stderr().contains("nothing new was said in a"), "{again}");
     env.manent(&["consolidate", "a", "--again"]).assert_code(0);
     let chats = requests(&server, Task::Facts).len();
     assert_eq!(chats, 1, "not by the same model with the same words, {asked}");

@@ -8,7 +8,7 @@ use crate::support::{TestEnvironment, records};
 fn complaints(env: &TestEnvironment, code: i32) -> Vec<String> {
     let output = env.manent(&["doctor"]);
     output.assert_code(code);
-    assert!(output.stderr.is_empty(), "{output}");
+    assert!(output.stderr_bytes.is_empty(), "{output}");
     let wrong = output.stdout();
     let wrong = wrong.lines().filter(|line| !line.starts_with("ok "));
     wrong.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()

@@ -51,7 +51,7 @@ fn usage_is_2_and_nothing_is_touched() {
     for args in wrong {
         let output = env.manent(args);
         output.assert_code(2);
-        assert!(output.stdout.is_empty(), "{output}");
+        assert!(output.stdout_bytes.is_empty(), "{output}");
         assert!(output.stderr().starts_with("error: "), "{output}");
     }
     assert!(!env.home().exists(), "a mistyped command makes no store");
@@ -120,7 +120,7 @@ fn unknown_is_7_and_says_how_to_go_on() {
     let (output, _) = strace::traced(&env, &options, &["append", "a", "two"]);
     output
         .assert_fails(7, &["unknown whether the record is kept", "look before you append it again", "--key"]);
-    assert!(output.stdout.is_empty(), "no receipt: {output}");
+    assert!(output.stdout_bytes.is_empty(), "no receipt: {output}");
 }
 
 #[test]

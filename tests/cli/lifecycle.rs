@@ -32,7 +32,7 @@ fn a_mistyped_command_touches_nothing() {
     for args in wrong {
         let output = env.manent(args);
         output.assert_fails(2, &[]);
-        assert!(output.stdout.is_empty(), "{output}");
+        assert!(output.stdout_bytes.is_empty(), "{output}");
     }
     assert_eq!(env.tree(), before, "not even the sessions that were named rightly");
 }
@@ -112,6 +112,23 @@ fn a_key_means_the_live_session_else_the_newest_that_was_archived() {
 }
 
 #[test]
+fn session_in_the_trash_is_not_found_and_the_error_names_restore() {
+    let env = TestEnvironment::new();
+    for key in ["work", "-odd key"] {
+        env.append(key, "one");
+        env.done(&["rm", "--", key]);
+    }
+    for command in ["show", "export", "context", "verify", "repair", "archive", "fork", "rm"] {
+        let words = ["the session \"work\" is in the trash", "`manent restore work` brings it back"];
+        env.manent(&[command, "--", "work"]).assert_fails(4, &words);
+    }
+    env.manent(&["show", "--", "-odd key"]).assert_fails(4, &["`manent restore -- '-odd key'`"]);
+    env.manent(&["show", "other"]).assert_fails(4, &["there is no session", "`manent sessions`"]);
+    env.done(&["restore", "work"]);
+    assert_eq!(env.said("work"), ["one"]);
+}
+
+#[test]
 fn an_id_is_known_by_its_beginning_and_a_nickname_is_a_key() {
     let env = TestEnvironment::new();
     let plant = |key: &str, id: &str| {
@@ -179,7 +196,7 @@ fn every_byte_comes_back_from_archive_and_trash() {
     for (kind, bytes) in kinds() {
         let env = TestEnvironment::new();
         env.plant("a", &bytes);
-        let shown = env.manent(&["show", "--json", "a"]).stdout;
+        let shown = env.manent(&["show", "--json", "a"]).stdout_bytes;
         let verified = env.manent(&["verify", "a"]).code();
         for (there, back, place) in [
             ("archive", "unarchive", "archived"),
@@ -190,7 +207,7 @@ fn every_byte_comes_back_from_archive_and_trash() {
             assert_eq!(env.file_names(), [""; 0], "{kind}: {there} leaves nothing behind");
             let name = format!("@{}", env.id_in(place, "a"));
             let output = env.manent(&["show", "--json", &name]);
-            assert_eq!(output.stdout, shown, "{kind}: it is read as before: {output}");
+            assert_eq!(output.stdout_bytes, shown, "{kind}: it is read as before: {output}");
             assert_eq!(env.manent(&["verify", &name]).code(), verified, "{kind}: as sound as before");
             env.done(&[back, "a"]);
             assert!(env.bytes("a") == bytes, "{kind}: byte for byte");

@@ -24,7 +24,7 @@ fn completions_come_for_every_shell() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let output = env.manent(&["completions", shell]);
         output.assert_code(0);
-        assert!(output.stderr.is_empty() && output.stdout().ends_with('\n'), "{shell}");
+        assert!(output.stderr_bytes.is_empty() && output.stdout().ends_with('\n'), "{shell}");
         for word in COMMANDS.iter().chain(&["--with-forks", "--durability"]) {
             let word = if shell == "fish" { word.trim_start_matches('-') } else { word };
             assert!(output.stdout().contains(word), "{shell}: {word}");

@@ -93,10 +93,10 @@ fn sixty_megabytes_are_remembered_and_read_again() {
     env.manent_given(&["memory", "add"], &text).assert_code(0);
     let shown = env.mem(&["list"]);
     shown.assert_code(0);
-    assert!(shown.stdout.len() < 4096, "a line of a list is a line");
+    assert!(shown.stdout_bytes.len() < 4096, "a line of a list is a line");
     let item = env.mem(&["list", "--json"]);
-    assert!(item.stdout.windows(64).any(|window| window == &text.as_bytes()[..64]));
-    assert!(item.stdout.len() > text.len());
+    assert!(item.stdout_bytes.windows(64).any(|window| window == &text.as_bytes()[..64]));
+    assert!(item.stdout_bytes.len() > text.len());
     assert_eq!(env.remember(&["small"]), 2);
     env.mem(&["forget", "1"]).assert_code(0);
     env.mem(&["compact"]).assert_code(0);
@@ -204,7 +204,7 @@ fn an_item_that_replaces_another_hides_it_until_it_is_forgotten_itself() {
     env.remember(&["lives in Rome", "--replaces", "1"]);
     let done = env.mem(&["forget", "4", "--json", "-q"]);
     assert_eq!(done.stdout(), "{\"forgotten\":[4],\"active_again\":[1]}\n");
-    assert!(done.stderr.is_empty(), "{done}");
+    assert!(done.stderr_bytes.is_empty(), "{done}");
     // Both at once: nothing comes back.
     env.remember(&["lives in Oslo", "--replaces", "1"]);
     let done = env.mem_json(&["forget", "1", "6"]);
@@ -236,8 +236,8 @@ fn a_list_can_be_narrowed_and_says_when_nothing_is_left() {
         assert_eq!(listed(&env, args), wanted, "{args:?}");
     }
     let none = env.mem(&["list", "--tag", "zzz"]);
-    assert!(none.stdout.is_empty() && none.stderr().contains("none of the 4 items"), "{none}");
-    assert!(env.mem(&["list", "--tag", "zzz", "-q"]).stderr.is_empty());
+    assert!(none.stdout_bytes.is_empty() && none.stderr().contains("none of the 4 items"), "{none}");
+    assert!(env.mem(&["list", "--tag", "zzz", "-q"]).stderr_bytes.is_empty());
     assert_eq!(env.mem_json(&["search", "--kind", "daily"]).len(), 1, "options alone are a question");
 }
 
@@ -251,7 +251,7 @@ fn a_credential_is_kept_with_a_warning_that_does_not_repeat_it() {
     assert!(said.contains("`manent memory forget 1`") && said.contains("`manent memory compact`"), "{said}");
     assert!(!said.contains("tr0ub4dor"), "{said}");
     assert_eq!(env.remembered(), [1]);
-    assert!(env.mem(&["add", "the password is kept by Anna"]).stderr.is_empty());
+    assert!(env.mem(&["add", "the password is kept by Anna"]).stderr_bytes.is_empty());
 }
 
 #[test]
@@ -269,12 +269,12 @@ fn a_choice_for_a_model_fits_the_budget_and_stays_lines_of_json() {
     );
     assert!(text.stderr().starts_with("note: 2 items, about "), "{text}");
     let less = env.mem(&["select", "deploy", "--tokens", "65", "--json"]);
-    let chosen: Value = serde_json::from_slice(&less.stdout).unwrap();
+    let chosen: Value = serde_json::from_slice(&less.stdout_bytes).unwrap();
     assert_eq!((&chosen["ids"], &chosen["left_out"]), (&json!([1]), &1.into()), "{less}");
     assert!(chosen["tokens"].as_u64() <= Some(65), "{less}");
     let nothing = env.mem(&["select", "deploy", "--tokens", "3"]);
     nothing.assert_code(0);
-    assert!(nothing.stdout.is_empty(), "{nothing}");
+    assert!(nothing.stdout_bytes.is_empty(), "{nothing}");
 }
 
 /// An empty memory is not an error for commands that only read.
@@ -344,7 +344,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
         command.args(["-c", &line, crate::support::MANENT]).arg(env.home());
         let output = env.output(command, b"");
         output.assert_code(0);
-        assert!(output.stderr.is_empty() && !output.stdout.is_empty(), "{args}: {output}");
+        assert!(output.stderr_bytes.is_empty() && !output.stdout_bytes.is_empty(), "{args}: {output}");
     }
 }
 
@@ -376,10 +376,10 @@ fn notes_go_to_standard_error_and_quiet_means_none() {
     ] {
         let quiet = env.mem(&[args, &["-q"]].concat());
         quiet.assert_code(code);
-        assert!(quiet.stderr.is_empty(), "{args:?}: {quiet}");
+        assert!(quiet.stderr_bytes.is_empty(), "{args:?}: {quiet}");
         if args[0] != "forget" {
             let told = env.mem(args);
-            assert_eq!(told.stdout, quiet.stdout, "{args:?}");
+            assert_eq!(told.stdout_bytes, quiet.stdout_bytes, "{args:?}");
             assert!(told.stderr().starts_with("note: "), "{args:?}: {told}");
         }
     }

@@ -137,7 +137,7 @@ fn a_purge_names_what_is_still_remembered_of_the_session() {
         "{purged}"
     );
     env.append("third", "x");
-    assert!(env.manent(&["rm", "--purge", "third"]).stderr.is_empty());
+    assert!(env.manent(&["rm", "--purge", "third"]).stderr_bytes.is_empty());
 }
 
 /// A purge succeeds even if the memory cannot be searched for what came from the session.
@@ -255,7 +255,7 @@ fn damage_in_the_memory_is_named_by_everybody_until_it_is_acknowledged() {
     let verified = env.manent(&["verify"]);
     verified.assert_code(3);
     assert!(verified.stdout().starts_with("damaged  the memory  2 records\n"), "{verified}");
-    let json: Value = serde_json::from_slice(&env.manent(&["verify", "--json"]).stdout).unwrap();
+    let json: Value = serde_json::from_slice(&env.manent(&["verify", "--json"]).stdout_bytes).unwrap();
     assert_eq!(json["memory"], env.memory().to_str().unwrap());
     assert_eq!((&json["damage"][0]["acknowledged"], &json["tail"]), (&false.into(), &"clean".into()));
     let doctor = env.manent(&["doctor"]);
@@ -283,7 +283,7 @@ fn damage_in_the_memory_is_named_by_everybody_until_it_is_acknowledged() {
     assert!(env.everything().iter().any(|(name, bytes)| {
         name.contains("memory.jsonl.damaged-") && bytes.windows(5).any(|w| w == b"\"Two\"")
     }));
-    assert!(env.mem(&["list"]).stderr.is_empty());
+    assert!(env.mem(&["list"]).stderr_bytes.is_empty());
     env.manent(&["verify"]).assert_code(0);
 }
 

@@ -48,7 +48,7 @@ fn a_second_writer_is_told_who_holds_the_memory_and_readers_are_not_kept_waiting
         let output = env.mem(args);
         output.assert_code(5);
         assert!(output.stderr().starts_with(&words), "{output}");
-        assert!(output.stdout.is_empty());
+        assert!(output.stdout_bytes.is_empty());
     }
     for args in [&["list"][..], &["search", "thing"], &["why", "1"], &["select", "x"], &["audit"]] {
         env.mem(args).assert_code(0);

@@ -165,7 +165,7 @@ fn a_reader_finds_a_session_while_it_moves() {
         for (reader, text) in readers.into_iter().zip(["one\n", "one\ntwo\n", "one\n"]) {
             for output in reader.join().unwrap() {
                 assert_eq!((output.stdout().as_str(), output.code()), (text, Some(0)), "{output}");
-                assert!(output.stderr.is_empty(), "{output}");
+                assert!(output.stderr_bytes.is_empty(), "{output}");
             }
         }
         done.store(true, std::sync::atomic::Ordering::Relaxed);

@@ -38,7 +38,7 @@ fn a_purge_leaves_no_byte_anywhere() {
     let purged = env.manent(&["rm", "--purge", "doomed"]);
     purged.assert_code(0);
     assert_eq!(purged.stdout().lines().count(), 4, "{purged}");
-    assert!(purged.stderr.is_empty(), "{purged}");
+    assert!(purged.stderr_bytes.is_empty(), "{purged}");
     assert_eq!(env.holding(SECRET), [""; 0]);
     assert_eq!(env.holding("doomed"), [""; 0]);
     assert_eq!(env.tree().keys().collect::<Vec<_>>(), ["sessions/other.jsonl"]);

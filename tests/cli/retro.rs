@@ -20,7 +20,7 @@ fn planted() -> TestEnvironment {
 fn report(output: &Output) -> Value {
     output.assert_code(0);
     assert_eq!(output.stdout().lines().count(), 1, "one object");
-    serde_json::from_slice(&output.stdout).unwrap()
+    serde_json::from_slice(&output.stdout_bytes).unwrap()
 }
 
 #[test]

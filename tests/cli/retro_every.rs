@@ -68,7 +68,7 @@ fn a_worker_keeps_the_report_up_to_date_and_ends_when_it_is_told_to() {
     assert!(said[1].contains("105 runs, 1 skill got worse or is flaky; remembered: 4 new"), "{said:#?}");
     assert!(said[2].contains("106 runs") && said.len() == 3, "{said:#?}");
     let made = env.manent(&["retro", "--json", "--since", "5000d"]);
-    let now: Value = serde_json::from_slice(&made.stdout).unwrap();
+    let now: Value = serde_json::from_slice(&made.stdout_bytes).unwrap();
     let names = |value: &Value| -> BTreeSet<String> { value.as_object().unwrap().keys().cloned().collect() };
     let mut kept = names(&first);
     assert!(kept.remove("made") && kept == names(&now), "the same as --json");

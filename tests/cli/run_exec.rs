@@ -261,7 +261,7 @@ fn what_a_command_prints_does_not_drive_the_terminal_and_is_raw_in_a_pipe() {
     );
     assert!(screen.contains("owned"), "{screen:?}");
     let piped = exec(&env, &work, &args);
-    assert_eq!(piped.stdout, b"a\x1b]0;owned\x07\xe2\x80\xae\r\n\xff");
+    assert_eq!(piped.stdout_bytes, b"a\x1b]0;owned\x07\xe2\x80\xae\r\n\xff");
 }
 
 #[test]

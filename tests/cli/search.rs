@@ -298,7 +298,7 @@ fn a_read_only_store_is_searched() {
     for _ in 0..2 {
         let output = env.manent(&["search", "--json", "needle"]);
         assert_eq!(places(&output), ["work:1"]);
-        assert!(output.stderr.is_empty(), "nobody has to do anything about it: {output}");
+        assert!(output.stderr_bytes.is_empty(), "nobody has to do anything about it: {output}");
     }
     assert_eq!(env.counts(), [1, 0, 0]);
     env.manent(&["reindex"]).assert_fails(1, &["the index cannot be written", "Read-only"]);

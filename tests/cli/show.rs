@@ -61,7 +61,7 @@ fn show_json_piped_into_append_makes_an_identical_copy() {
     let shown = env.manent(&["show", "old", "--json"]);
     shown.assert_code(0);
     env.append("new", "something before, so that the numbers differ");
-    let copied = env.manent_given(&["append", "new", "--jsonl"], &shown.stdout);
+    let copied = env.manent_given(&["append", "new", "--jsonl"], &shown.stdout_bytes);
     copied.assert_code(0);
 
     let (old, new) = (env.records("old"), env.records("new"));

@@ -221,7 +221,7 @@ fn stats_json_is_one_object() {
     let env = kitchen();
     let output = env.manent(&["stats", "--json", "--days", "1"]);
     output.assert_code(0);
-    let mut stats: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mut stats: serde_json::Value = serde_json::from_slice(&output.stdout_bytes).unwrap();
     assert!(stats["storage"]["index"].as_u64().unwrap() > 0, "{output}");
     for field in ["days", "largest", "storage", "places", "archivable", "purgeable"] {
         assert!(!stats[field].take().is_null(), "{field} is there: {output}");
@@ -239,7 +239,7 @@ fn reindex_says_what_it_made() {
     [exit 0]
     ");
     let output = env.manent(&["reindex", "--json"]);
-    let made: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let made: serde_json::Value = serde_json::from_slice(&output.stdout_bytes).unwrap();
     assert_eq!((&made["sessions"], &made["turns"]), (&1.into(), &2.into()), "{output}");
     assert_eq!(made["log_bytes"], env.bytes("work").len(), "{output}");
     assert!(made["index_bytes"].as_u64().unwrap() > 0, "{output}");

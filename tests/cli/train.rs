@@ -148,11 +148,11 @@ fn what_is_in_the_way_is_kept_and_force_replaces_a_data_set_alone() {
     let dir = env.root().join("data");
     let made = train(&env, "kto", &dir, &["--summaries", "--json", "--validation", "0"]);
     made.assert_code(0);
-    let told: Value = serde_json::from_slice(&made.stdout).unwrap();
+    let told: Value = serde_json::from_slice(&made.stdout_bytes).unwrap();
     assert_eq!((&told["rows"]["train.jsonl"], &told["runs"]), (&json!(30), &json!(30)));
     let again = train(&env, "kto", &dir, &["--summaries"]);
     again.assert_code(6);
-    assert!(String::from_utf8_lossy(&again.stderr).contains("--force"), "{again}");
+    assert!(String::from_utf8_lossy(&again.stderr_bytes).contains("--force"), "{again}");
     train(&env, "trl-sft", &dir, &["--summaries", "--force"]).assert_code(0);
     assert!(std::fs::read_to_string(dir.join("manifest.json")).unwrap().contains("trl-sft"));
     std::fs::write(dir.join("notes.txt"), "mine").unwrap();
@@ -167,11 +167,11 @@ fn nothing_to_learn_from_is_said_with_why() {
     let env = TestEnvironment::new();
     let none = train(&env, "kto", &env.root().join("none"), &[]);
     none.assert_code(4);
-    assert!(String::from_utf8_lossy(&none.stderr).contains("there are no runs"), "{none}");
+    assert!(String::from_utf8_lossy(&none.stderr_bytes).contains("there are no runs"), "{none}");
     runs(&env, "a", &plain_runs(30, 20));
     let none = train(&env, "kto", &env.root().join("data"), &[]);
     none.assert_code(4);
-    let said = String::from_utf8_lossy(&none.stderr).into_owned();
+    let said = String::from_utf8_lossy(&none.stderr_bytes).into_owned();
     assert!(said.contains("no rows") && said.contains("30 only summary"), "{none}");
     assert!(said.contains("--summaries"), "what helps is said: {none}");
     assert!(!env.root().join("data").exists(), "and nothing is in the way of the next one");
@@ -198,7 +198,7 @@ fn a_full_disk_is_told_and_leaves_nothing() {
         let (output, log) = strace::traced(&env, &options, &args);
         assert!(log.contains("INJECTED"), "{file}: {log}\n{output}");
         output.assert_code(1);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let said = String::from_utf8_lossy(&output.stderr_bytes).into_owned();
         assert!(said.contains("No space left") && said.contains("make room"), "{file}: {said}");
         assert!(
             names(&env.root().join("place")).is_empty(),

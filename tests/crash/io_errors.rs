@@ -34,7 +34,7 @@ fn a_failed_write_is_an_error_and_leaves_the_session_as_it_was() {
         let how = format!("error={error}");
         let output = failing(&env, &env.log("a"), "write", &how, &["append", "a", "three"]);
         output.assert_fails(1, &["cannot append to", "a.jsonl", words]);
-        assert!(output.stdout.is_empty(), "no receipt: {output}");
+        assert!(output.stdout_bytes.is_empty(), "no receipt: {output}");
         assert_eq!(env.bytes("a"), before, "{error}");
     }
     assert_eq!(env.append("a", "three"), 3, "and it works again when the disk does");
@@ -91,7 +91,7 @@ fn a_half_written_record_that_cannot_be_taken_back_is_torn_and_not_read() {
     let wrapper = [&wrapper[..], &["-e", "inject=ftruncate:error=EIO", "prlimit", &limit]].concat();
     let output = env.manent_under(&wrapper, &["append", "a", "three"]);
     output.assert_fails(7, &["unknown whether", "a.jsonl", "could not be taken back", "--key"]);
-    assert!(output.stdout.is_empty(), "no receipt: {output}");
+    assert!(output.stdout_bytes.is_empty(), "no receipt: {output}");
     assert_eq!(env.bytes("a").len(), before.len() + 25, "the fault was reached");
 
     assert_eq!(env.records("a").len(), 2, "a reader stops before it");
@@ -109,7 +109,7 @@ fn a_failed_sync_gives_no_receipt_now_or_later() {
     let Some(env) = scene("a_failed_sync_gives_no_receipt") else { return };
     let output = failing(&env, &env.log("a"), "fdatasync", "error=EIO:when=1", &["append", "a", "three"]);
     output.assert_fails(7, &["unknown whether", "a.jsonl", "a sync failed", "Input/output error", "--key"]);
-    assert!(output.stdout.is_empty(), "no receipt: {output}");
+    assert!(output.stdout_bytes.is_empty(), "no receipt: {output}");
     assert_eq!(env.records("a").len(), 3, "it can be read, and nothing is cut");
     env.assert_clean("a");
 
@@ -123,7 +123,7 @@ fn a_failed_sync_gives_no_receipt_now_or_later() {
     let lines: String = (0..3).map(|n| records::plain(&format!("{n} {big}")) + "\n").collect();
     let output = env.output(command, lines.as_bytes());
     output.assert_fails(7, &["a sync failed"]);
-    assert!(output.stdout.is_empty(), "no receipt for this record or any after it: {output}");
+    assert!(output.stdout_bytes.is_empty(), "no receipt for this record or any after it: {output}");
     env.assert_clean("a");
 }
 
@@ -133,12 +133,12 @@ fn a_directory_that_cannot_be_synced_gives_no_receipt() {
     let Some(env) = scene("a_directory_that_cannot_be_synced") else { return };
     let output = failing(&env, &env.sessions(), "fsync", "error=EIO", &["append", "new", "x"]);
     output.assert_fails(7, &["the directory could not be synced", "sessions", "Input/output error"]);
-    assert!(output.stdout.is_empty(), "no receipt: {output}");
+    assert!(output.stdout_bytes.is_empty(), "no receipt: {output}");
 
     let fresh = TestEnvironment::new();
     let output = failing(&fresh, fresh.root(), "fsync", "error=EIO", &["append", "a", "x"]);
     output.assert_fails(1, &["cannot create", "Input/output error"]);
-    assert!(output.stdout.is_empty(), "no receipt: {output}");
+    assert!(output.stdout_bytes.is_empty(), "no receipt: {output}");
     assert_eq!(fresh.append("a", "x"), 1);
 }
 
@@ -174,7 +174,7 @@ fn append_with_a_key_is_tried_again_after_a_failed_sync_and_is_there_once() {
     let args = ["append", "a", "three", "--key", "k-3", "--json"];
     let output = failing(&env, &env.log("a"), "fdatasync", "error=EIO:when=1", &args);
     output.assert_fails(7, &["unknown whether", "may be there", "--key"]);
-    assert!(output.stdout.is_empty(), "no receipt: {output}");
+    assert!(output.stdout_bytes.is_empty(), "no receipt: {output}");
     let before = env.bytes("a");
 
     // The retry writes the same bytes again, and not at the end, before it syncs and says so.
@@ -251,7 +251,7 @@ fn append_with_a_key_to_another_programs_file_stays_unknown() {
     let before = env.bytes("theirs");
     let output = env.manent(&args);
     output.assert_fails(7, &["can be read there", "another program's file"]);
-    assert!(output.stdout.is_empty() && env.bytes("theirs") == before, "{output}");
+    assert!(output.stdout_bytes.is_empty() && env.bytes("theirs") == before, "{output}");
 }
 
 /// A lock that is refused left an empty file where a session was to begin.
@@ -292,7 +292,7 @@ fn a_failed_read_is_an_error_and_not_an_end() {
             let how = format!("error=EIO:when={nth}");
             let output = failing(&env, &env.log("a"), "pread64", &how, args);
             output.assert_fails(1, &["cannot read", "a.jsonl", "Input/output error"]);
-            assert!(output.stdout.is_empty(), "{args:?}: {output}");
+            assert!(output.stdout_bytes.is_empty(), "{args:?}: {output}");
         }
     }
     let output = failing(&env, &env.log("a"), "pread64", "error=EIO", &["sessions"]);

@@ -61,7 +61,7 @@ fn kill_once(env: &TestEnvironment, random: &mut Random, life: &Life, last: u64,
     let shown = env.manent(&["show", "a", "--json", "--from", &(last + 1).to_string()]);
     let killed_before_it_began = shown.code() == Some(4) && last == 0;
     assert!(shown.code() == Some(0) || killed_before_it_began, "{said}: {}", shown.stderr());
-    let kept: Vec<&[u8]> = shown.stdout.split_inclusive(|b| *b == b'\n').collect();
+    let kept: Vec<&[u8]> = shown.stdout_bytes.split_inclusive(|b| *b == b'\n').collect();
     assert!(kept.len() <= texts.len(), "{said}: more than was sent");
     for (seq, (line, text)) in (last + 1..).zip(kept.iter().zip(&texts)) {
         let start =

@@ -19,7 +19,7 @@ fn a_limit_on_file_sizes_is_an_error_and_nothing_of_the_record_remains() {
         let limit = format!("--fsize={}", before.len() + room);
         let output = env.manent_under(&["prlimit", &limit], &["append", "a", "two"]);
         output.assert_fails(1, &["cannot append to", "a.jsonl", "File too large", "ulimit -f"]);
-        assert!(output.stdout.is_empty(), "no receipt: {output}");
+        assert!(output.stdout_bytes.is_empty(), "no receipt: {output}");
         assert_eq!(env.bytes("a"), before, "{room} bytes of room");
     }
     let limit = format!("--fsize={}", before.len() + 200);
@@ -65,7 +65,7 @@ fn too_few_open_files_are_a_clear_error_and_no_record_is_lost() {
         // At the sync of the directory the record is there, and nobody knows whether its name is.
         let code = if output.stderr().contains("unknown whether") { 7 } else { 1 };
         output.assert_fails(code, &["Too many open files", "ulimit -n"]);
-        assert!(output.stdout.is_empty(), "no receipt: {output}");
+        assert!(output.stdout_bytes.is_empty(), "no receipt: {output}");
         assert!(env.bytes("a").starts_with(&before), "{files} files");
         let output = env.manent_under(&["prlimit", &limit], &["verify", "a"]);
         assert!(output.code() == Some(0) || output.stderr().contains("Too many open files"), "{output}");
@@ -97,7 +97,7 @@ fn a_full_disk_keeps_nothing_of_the_record_and_works_again_when_there_is_space()
     let text = "y".repeat(100_000);
     let output = env.manent_given(&["append", "a"], &text);
     output.assert_fails(1, &["no space for 100", "a.jsonl (12288 bytes free)", "nothing was written"]);
-    assert!(output.stdout.is_empty(), "no receipt: {output}");
+    assert!(output.stdout_bytes.is_empty(), "no receipt: {output}");
     assert_eq!(env.bytes("a"), before, "nothing of the record remains");
 
     // Reading needs no space, and a small record still fits into what is left.

@@ -29,7 +29,7 @@ fn assert_refused(what: &str, make: impl Fn(&TestEnvironment, &Path)) {
     for args in COMMANDS {
         let output = timed(&env, args);
         output.assert_fails(1, &["a.jsonl is not a log", what]);
-        assert!(output.stdout.is_empty(), "{output}");
+        assert!(output.stdout_bytes.is_empty(), "{output}");
     }
     // Those who look at the whole store pass over it or name it; it hides no other session and stops nobody.
     env.append("b", "still here");
@@ -111,7 +111,7 @@ fn an_empty_file_holds_nothing_and_can_be_written_to() {
     env.plant("a", b"");
     for args in &COMMANDS[..3] {
         let output = timed(&env, args);
-        assert!(output.stdout.is_empty() && matches!(output.code(), Some(0 | 4)), "{args:?}: {output}");
+        assert!(output.stdout_bytes.is_empty() && matches!(output.code(), Some(0 | 4)), "{args:?}: {output}");
     }
     assert!(matches!(env.manent(&["verify", "a"]).code(), Some(0 | 4)));
     assert_eq!(env.append("a", "first"), 1);

@@ -89,7 +89,7 @@ fn assert_kept(env: &TestEnvironment, output: &Output, again: bool, case: &str) 
         assert!(Instant::now() < deadline, "{case}: these are left: {:#?}\n{output}", left_over(env));
         std::thread::sleep(Duration::from_millis(5));
     }
-    let told: Option<Value> = serde_json::from_slice(&output.stdout).ok();
+    let told: Option<Value> = serde_json::from_slice(&output.stdout_bytes).ok();
     let (ran, listed) = (times_run(env), statuses(env, case));
     assert!(ran <= 1, "{case}: it ran {ran} times");
     assert!(listed.len() <= 1, "{case}: {listed:?}");

@@ -71,7 +71,7 @@ fn an_append_killed_at_any_system_call_loses_nothing_that_was_acknowledged() {
         let old = [records::turn(1, "one")];
         let output = strace::killed_at(&env, call, &["append", "a", "two"]);
         assert_eq!(output.signal(), Some(9), "{call:?}: {output}");
-        assert_kept(&env, &old, &output.stdout, &format!("{call:?}"));
+        assert_kept(&env, &old, &output.stdout_bytes, &format!("{call:?}"));
     });
 }
 
@@ -88,7 +88,7 @@ fn a_first_append_killed_at_any_system_call_can_be_done_again() {
         let env = TestEnvironment::new();
         let output = strace::killed_at(&env, call, &["append", "a", "two"]);
         assert_eq!(output.signal(), Some(9), "{call:?}: {output}");
-        assert_kept(&env, &[], &output.stdout, &format!("{call:?}"));
+        assert_kept(&env, &[], &output.stdout_bytes, &format!("{call:?}"));
         assert_eq!(machine::mode_of(&env.log("a")), 0o600, "{call:?}");
         assert_eq!(machine::mode_of(&env.sessions()), 0o700, "{call:?}");
     });
@@ -115,7 +115,7 @@ fn an_append_that_dies_while_it_sets_a_torn_end_aside_keeps_every_byte_of_it() {
         env.plant("a", [&*session, &*torn].concat());
         let output = strace::killed_at(&env, call, &["append", "a", "two"]);
         assert_eq!(output.signal(), Some(9), "{case}: {output}");
-        assert_kept(&env, &[records::turn(1, "one")], &output.stdout, &case);
+        assert_kept(&env, &[records::turn(1, "one")], &output.stdout_bytes, &case);
         assert!(env.torn_copies("a").contains(&torn), "{case}: the torn bytes are kept somewhere, whole");
         assert!(env.bytes("a").starts_with(&session), "{case}");
     });

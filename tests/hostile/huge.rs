@@ -48,7 +48,7 @@ fn a_huge_line_before_valid_records_is_a_gap_and_takes_no_memory() {
         let at = plant_huge(&env, garbage, behind.as_bytes());
         let output = bounded(&env, &["verify", "a", "--json"]);
         output.assert_code(3);
-        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout_bytes).unwrap();
         assert_eq!(report["records"], 3, "{report}");
         let damage = report["damage"].as_array().unwrap();
         assert_eq!(damage.len(), 1, "{report}");
@@ -76,7 +76,7 @@ fn a_huge_line_at_the_end_is_torn_and_takes_no_memory() {
         let at = plant_huge(&env, garbage, b"");
         let output = bounded(&env, &["verify", "a", "--json"]);
         output.assert_code(3);
-        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout_bytes).unwrap();
         assert_eq!((&report["records"], &report["tail"]), (&2.into(), &"torn".into()), "{report}");
         assert_eq!(bounded(&env, &["show", "a", "--raw"]).stdout(), "one\ntwo\n");
         assert_eq!(bounded(&env, &["show", "a", "--raw", "--tail", "1"]).stdout(), "two\n");

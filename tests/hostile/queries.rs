@@ -120,7 +120,7 @@ fn a_query_that_is_too_long_is_refused_at_once() {
         args.resize(12, part.as_str());
         let output = env.manent(&args);
         output.assert_fails(2, &["the query has", "bytes, and at most 4096 are read"]);
-        assert!(output.stderr.len() < 1000, "and not repeated");
+        assert!(output.stderr_bytes.len() < 1000, "and not repeated");
     }
     assert!(begun.elapsed() < HANG, "none of them hangs");
     let many =
@@ -152,7 +152,7 @@ fn huge_and_tiny_limits_are_taken_as_they_are() {
     }
     let none = env.manent(&["search", "needle", "--limit", "0"]);
     none.assert_code(0);
-    assert!(none.stdout.is_empty() && none.stderr().contains("0 of 1"), "{none}");
+    assert!(none.stdout_bytes.is_empty() && none.stderr().contains("0 of 1"), "{none}");
     env.manent(&["search", "needle", "--limit", "-1"]).assert_code(2);
     for days in ["0", "3661", "-1", "x"] {
         env.manent(&["stats", "--days", days]).assert_code(2);

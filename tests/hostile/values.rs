@@ -17,7 +17,7 @@ fn assert_readable(env: &TestEnvironment, key: &str) {
     ] {
         let output = env.manent(args);
         assert_eq!(output.code(), Some(0), "{args:?}: {}", output.stderr());
-        assert!(!output.stdout.is_empty(), "{args:?}");
+        assert!(!output.stdout_bytes.is_empty(), "{args:?}");
     }
 }
 

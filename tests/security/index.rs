@@ -143,7 +143,7 @@ fn an_index_of_another_user_is_ignored() {
     let found = |count: usize| {
         let output = nobody.manent(&["search", "--json", "needle"]);
         assert_eq!(output.stdout().lines().count(), count, "{output}");
-        assert!(output.stderr.is_empty() || count == 0, "{output}");
+        assert!(output.stderr_bytes.is_empty() || count == 0, "{output}");
     };
     nobody.manent(&["append", "a", "a needle"]).assert_code(0);
     found(1);

@@ -44,7 +44,7 @@ fn a_link_in_the_place_of_the_memory_is_not_followed() {
         {
             let output = env.mem(args);
             output.assert_fails(1, &["memory.jsonl is not a log: it is a symbolic link"]);
-            assert!(!output.stderr().contains("not ours") && output.stdout.is_empty(), "{output}");
+            assert!(!output.stderr().contains("not ours") && output.stdout_bytes.is_empty(), "{output}");
         }
         env.manent(&["doctor"]).assert_code(1);
         std::fs::remove_file(env.memory()).unwrap();

@@ -117,6 +117,6 @@ fn the_way_in_is_not_for_people() {
         command.args(args);
         let output = env.output(command, b"");
         output.assert_code(125);
-        assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{output}");
+        assert!(output.stdout_bytes.is_empty() && !output.stderr_bytes.is_empty(), "{output}");
     }
 }

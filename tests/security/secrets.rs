@@ -8,7 +8,7 @@ const SECRET: &str = "sk-live-4242424242424242";
 fn assert_silent(env: &TestEnvironment, args: &[&str], input: &str) {
     for verbosity in ["-v", "--json", "--color=always"] {
         let output = env.manent_given(&[args, &[verbosity]].concat(), input);
-        let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), output.stderr());
+        let said = format!("{}{}", String::from_utf8_lossy(&output.stdout_bytes), output.stderr());
         assert!(!said.contains("sk-live"), "{args:?} {verbosity} told the secret: {said}");
         assert!(!said.contains("4242"), "{args:?} {verbosity} told a part of the secret: {said}");
     }

@@ -183,7 +183,7 @@ impl TestEnvironment {
     pub(crate) fn verify(&self, key: &str) -> (serde_json::Value, i32) {
         let output = self.manent(&["verify", "--json", "--", key]);
         let code = output.code().expect("verify ends by itself");
-        let report = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output}"));
+        let report = serde_json::from_slice(&output.stdout_bytes).unwrap_or_else(|e| panic!("{e}: {output}"));
         (report, code)
     }
 
@@ -191,7 +191,7 @@ impl TestEnvironment {
     pub(crate) fn assert_clean(&self, key: &str) {
         let output = self.manent(&["verify", "--json", "--", key]);
         output.assert_code(0);
-        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout_bytes).unwrap();
         assert_eq!(report["tail"], "clean", "{output}");
     }
 }
@@ -207,8 +207,8 @@ pub(crate) fn names_in(dir: &Path) -> Vec<String> {
 
 /// Everything a command left behind.
 pub(crate) struct Output {
-    pub(crate) stdout: Vec<u8>,
-    pub(crate) stderr: Vec<u8>,
+    pub(crate) stdout_bytes: Vec<u8>,
+    pub(crate) stderr_bytes: Vec<u8>,
     pub(crate) status: ExitStatus,
     home: String,
 }
@@ -216,12 +216,12 @@ pub(crate) struct Output {
 impl Output {
     #[track_caller]
     pub(crate) fn stdout(&self) -> String {
-        String::from_utf8(self.stdout.clone()).expect("standard output is UTF-8")
+        String::from_utf8(self.stdout_bytes.clone()).expect("standard output is UTF-8")
     }
 
     #[track_caller]
     pub(crate) fn stderr(&self) -> String {
-        String::from_utf8(self.stderr.clone()).expect("standard error is UTF-8")
+        String::from_utf8(self.stderr_bytes.clone()).expect("standard error is UTF-8")
     }
 
     pub(crate) fn code(&self) -> Option<i32> {
@@ -253,9 +253,9 @@ impl Output {
 impl fmt::Display for Output {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tidy = |bytes: &[u8]| normalise::normalise(&String::from_utf8_lossy(bytes), &self.home);
-        write!(f, "{}", tidy(&self.stdout))?;
-        if !self.stderr.is_empty() {
-            write!(f, "[stderr]\n{}", tidy(&self.stderr))?;
+        write!(f, "{}", tidy(&self.stdout_bytes))?;
+        if !self.stderr_bytes.is_empty() {
+            write!(f, "[stderr]\n{}", tidy(&self.stderr_bytes))?;
         }
         match (self.status.code(), self.status.signal()) {
             (Some(code), _) => write!(f, "[exit {code}]"),
@@ -276,7 +276,7 @@ pub(crate) fn run(mut command: Command, input: &[u8]) -> Output {
     let stderr = drain(child.stderr.take().expect("it was piped"));
     let status = wait(&mut child, HANG).unwrap_or_else(|| panic!("{command:?} hangs"));
     let read = |from: mpsc::Receiver<Vec<u8>>| from.recv_timeout(HANG).expect("the pipe closes");
-    Output { stdout: read(stdout), stderr: read(stderr), status, home: String::new() }
+    Output { stdout_bytes: read(stdout), stderr_bytes: read(stderr), status, home: String::new() }
 }
 
 /// Waits for a child for a while. Nothing: it went on, and was killed.

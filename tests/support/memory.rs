@@ -32,7 +32,8 @@ impl TestEnvironment {
     pub(crate) fn remember(&self, args: &[&str]) -> u64 {
         let output = self.mem(&[&["add", "--json"], args].concat());
         output.assert_code(0);
-        let item: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output}"));
+        let item: Value =
+            serde_json::from_slice(&output.stdout_bytes).unwrap_or_else(|e| panic!("{e}: {output}"));
         item["id"].as_u64().expect("an item has a number")
     }
 

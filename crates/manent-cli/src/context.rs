@@ -13,6 +13,7 @@ use manent::log::frame::DamageReason;
 use manent::log::fs::{Disk, read_whole};
 use manent::{Damage, FileSystemTrust, SessionKey, Store, StoreOptions};
 use manent_agent::config::Config;
+use serde_json::Value;
 
 use crate::args::GlobalArgs;
 use crate::exit::{Exit, Failure};
@@ -41,6 +42,17 @@ impl Context<'_> {
 
     pub(crate) fn output(&self) -> Output {
         Output::new(self.global)
+    }
+
+    /// Prints the result of a command: `json` if `--json` was given, else what `text` writes.
+    pub(crate) fn print(
+        &self,
+        json: &Value,
+        text: impl FnOnce(&mut Output) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut output = self.output();
+        if output.wants_json { output.json(json) } else { text(&mut output) }?;
+        output.flush()
     }
 
     /// Returns true if text on standard output may have styles.
@@ -188,11 +200,6 @@ pub(crate) fn say(when: clap::ColorChoice, label: &str, color: AnsiColor, text: 
     let mut stderr = AutoStream::new(io::stderr().lock(), output::color_choice(when));
     // A closed stderr leaves nobody to tell.
     let _ = writeln!(stderr, "{style}{label}{style:#}: {text}");
-}
-
-/// Prints a question on standard error, without a line break behind it.
-pub(crate) fn ask(question: &str) {
-    let _ = write!(io::stderr().lock(), "{} ", term::line(question));
 }
 
 /// Describes damage to the parent that a session was forked from.

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 
 use crate::args::GlobalArgs;
-use crate::exit::{Exit, Failure};
 use crate::term;
 
 /// The standard output of a command.
@@ -18,7 +17,8 @@ pub(crate) struct Output {
     colored: bool,
     /// Standard output is a terminal, so a person is likely to be looking.
     pub(crate) terminal: bool,
-    pub(crate) json: bool,
+    /// `--json` was given.
+    pub(crate) wants_json: bool,
 }
 
 impl Output {
@@ -27,7 +27,7 @@ impl Output {
         Output {
             colored: is_colored(global.color),
             terminal: stdout.is_terminal(),
-            json: global.json,
+            wants_json: global.json,
             stream: BufWriter::with_capacity(64 << 10, stdout),
         }
     }
@@ -63,7 +63,7 @@ impl Output {
 
     /// Writes the receipt of a record that was appended to a session.
     pub(crate) fn receipt(&mut self, session: &SessionKey, receipt: &Receipt) -> io::Result<()> {
-        if self.json {
+        if self.wants_json {
             return self.json(&receipt_json(session, Some(receipt)));
         }
         self.plain(&format!("{} {}", term::line(session.as_str()), receipt.seq))
@@ -97,7 +97,7 @@ impl Output {
 
     /// Writes text of several lines from a record.
     pub(crate) fn block(&mut self, text: &str) -> io::Result<()> {
-        self.stream.write_all(term::block(text).as_bytes())?;
+        self.text(text)?;
         self.stream.write_all(b"\n")
     }
 
@@ -127,12 +127,6 @@ impl Output {
     /// Passes on everything that was written so far.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.stream.flush()
-    }
-
-    /// Flushes the output of a command that succeeded, and returns its exit code.
-    pub(crate) fn finish(&mut self) -> Result<Exit, Failure> {
-        self.flush()?;
-        Ok(Exit::Done)
     }
 }
 

@@ -67,14 +67,14 @@ pub(crate) fn fit(text: &str, columns: usize) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let mut used = 0;
-    let kept: String = text
+    let start: String = text
         .chars()
         .take_while(|c| {
             used += c.width().unwrap_or(0);
             used < columns
         })
         .collect();
-    Cow::Owned(format!("{kept}…"))
+    Cow::Owned(format!("{start}…"))
 }
 
 /// Returns a line with blanks behind it, up to a width in columns.

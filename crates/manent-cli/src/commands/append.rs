@@ -59,8 +59,8 @@ pub(crate) fn run(context: &Context<'_>, args: &AppendArgs) -> Result<Exit, Fail
         context.warn(&format!("{} {what}", writer.key));
     }
     if let Some(aside) = writer.session.set_aside() {
-        let kept = format!("its {} bytes are kept in {}", aside.length, aside.copy.display());
-        context.note(&format!("the end of {} was torn by a crash; {kept}", writer.key));
+        let copy = format!("its {} bytes are kept in {}", aside.length, aside.copy.display());
+        context.note(&format!("the end of {} was torn by a crash; {copy}", writer.key));
     }
     match first {
         Some(text) => {
@@ -110,7 +110,7 @@ fn text_of(context: &Context<'_>, args: &AppendArgs) -> Result<String, Failure> 
         let what = format!("standard input is not UTF-8 (byte {at}); convert it, for example with iconv");
         Failure::failed(what)
     })?;
-    // What `echo` adds is not part of what was said.
+    // The line break that `echo` adds is not part of the text.
     if text.ends_with('\n') {
         text.pop();
     }
@@ -128,7 +128,7 @@ struct Writer {
 impl Writer {
     fn append(&mut self, bodies: &[Body]) -> Result<(), Failure> {
         let receipts = self.session.append_with(bodies, self.durability, self.expect)?;
-        // Only the first record was spoken of.
+        // `--expect-seq` is about the first record only.
         self.expect = Expect::Any;
         Ok(self.output.write(|output| {
             receipts.iter().try_for_each(|receipt| output.receipt(&self.key, receipt))?;
@@ -144,7 +144,7 @@ fn stream(writer: &mut Writer) -> Result<(), Failure> {
     loop {
         let mut bodies = Vec::new();
         let batch = read_batch(&mut input, &mut bodies);
-        // What came before a bad line is good, and is kept.
+        // The records before a bad line are appended.
         writer.append(&bodies)?;
         if batch? == InputLine::End {
             return Ok(());

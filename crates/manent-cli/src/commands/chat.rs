@@ -126,10 +126,10 @@ fn begin(
             let calling =
                 if runtime.block_on(model.calls_tools()) { CallStyle::Native } else { CallStyle::Text };
             let tools = toolbox(context, store, asking, calling)?;
-            let told = tools.skills.catalogue(budget(config.limits.max_tokens), &Tokens::default());
-            if !told.text.is_empty() {
+            let catalogue = tools.skills.catalogue(budget(config.limits.max_tokens), &Tokens::default());
+            if !catalogue.text.is_empty() {
                 system.push_str("\n\n");
-                system.push_str(&told.text);
+                system.push_str(&catalogue.text);
             }
             Some(tools)
         }
@@ -137,7 +137,7 @@ fn begin(
     Ok(Kernel::start(runtime.handle(), store.clone(), model, config, system, tools))
 }
 
-/// One question, one answer.
+/// Asks one question and prints the answer.
 fn once(chat: &mut ChatSession<'_>, question: &str, is_new: bool) -> Result<Exit, Failure> {
     let exit = repl::ask(chat, question, &mut AnswerView::plain(chat.context))?.exit;
     if is_new {
@@ -157,7 +157,7 @@ fn piped() -> Result<String, Failure> {
         .map_err(|_| Failure::usage("the question is no UTF-8 text; convert it first (iconv)"))
 }
 
-/// The session that was written last.
+/// Returns the session that was written last.
 fn newest(store: &Store) -> Result<SessionKey, Failure> {
     let newest = store.list(Place::Live)?.into_iter().max_by_key(|listed| listed.modified_ms);
     newest
@@ -165,7 +165,7 @@ fn newest(store: &Store) -> Result<SessionKey, Failure> {
         .ok_or_else(|| Failure::not_found("there is no session to go on with; `manent chat` begins one"))
 }
 
-/// A key that sorts by time, and that nobody else takes.
+/// Returns a key that sorts by time, and that nobody else takes.
 pub(crate) fn fresh_key() -> Result<SessionKey, Failure> {
     let now = when::format_ms(when::now_ms());
     let digits: String = now.chars().take(19).filter(|c| !matches!(c, '-' | ':')).collect();

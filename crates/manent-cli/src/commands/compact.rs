@@ -33,26 +33,23 @@ pub(crate) fn run(context: &Context<'_>, args: &CompactArgs) -> Result<Exit, Fai
     let store = context.store(args.wait.time)?;
     let key = session_key(&args.key)?;
     let mut session = store.existing_session(&key)?;
-    let mut output = context.output();
     let name = term::line(key.as_str());
     if args.undo {
         let Some(seq) = session.undo_compaction()? else {
             return Err(Failure::not_found(format!("no compaction of {key} is in force")));
         };
-        if output.json {
-            output.json(&json!({"session": key.as_str(), "undone": seq}))?;
-        } else {
-            output.done("undone", &format!("{name}: the compaction of record {seq} no longer counts"), "")?;
-        }
-        return output.finish();
+        let what = format!("{name}: the compaction of record {seq} no longer counts");
+        let json = json!({"session": key.as_str(), "undone": seq});
+        context.print(&json, |output| output.done("undone", &what, ""))?;
+        return Ok(Exit::Done);
     }
     let config = context.config_with(&args.model)?;
     let limits = Limits {
         max_tokens: args.max_tokens.unwrap_or(config.limits.max_tokens),
         max_messages: args.max_messages.unwrap_or(config.limits.max_messages),
     };
-    let asked = args.with_model || args.model.is_some();
-    let model = if asked { Some(BlockingModel::choose(&config, &store)?) } else { None };
+    let wants_model = args.with_model || args.model.is_some();
+    let model = if wants_model { Some(BlockingModel::choose(&config, &store)?) } else { None };
     if let Some(why) = model.as_ref().and_then(|model| model.why.as_ref()) {
         context.warn(&format!("{why}; what names most is quoted instead"));
     }
@@ -63,17 +60,14 @@ pub(crate) fn run(context: &Context<'_>, args: &CompactArgs) -> Result<Exit, Fai
         context.note(&format!("there is nothing in {key} to compact"));
         return Ok(Exit::Done);
     };
-    if output.json {
-        output.json(&json!({
-            "session": key.as_str(), "seq": done.seq, "reason": done.reason.word(), "way": done.way.word(),
-            "before": done.before, "after": done.after, "kept_from": done.kept_from,
-        }))?;
-    } else {
-        let (before, after) = (term::count(done.before), term::count(done.after));
-        let kept = format!("as it was said from record {} on", done.kept_from);
-        output.done("compacted", &format!("{name}: {before} tokens are {after} now; {kept}"), "")?;
-    }
-    output.flush()?;
+    let json = json!({
+        "session": key.as_str(), "seq": done.seq, "reason": done.reason.word(), "way": done.way.word(),
+        "before": done.before, "after": done.after, "kept_from": done.kept_from,
+    });
+    let (before, after) = (term::count(done.before), term::count(done.after));
+    let unchanged = format!("as it was said from record {} on", done.kept_from);
+    let what = format!("{name}: {before} tokens are {after} now; {unchanged}");
+    context.print(&json, |output| output.done("compacted", &what, ""))?;
     for (way, why) in &done.tried {
         context.detail(&format!("{} was not enough: {why}", way.word()));
     }

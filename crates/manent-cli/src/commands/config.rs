@@ -12,7 +12,7 @@ pub(crate) fn run(context: &Context<'_>, _args: &ConfigArgs) -> Result<Exit, Fai
     let all = config.all();
     let columns = all.iter().map(|(name, ..)| name.len()).max().unwrap_or(0);
     for (name, value, origin, about) in all {
-        if output.json {
+        if output.wants_json {
             let origin = origin.to_string();
             output.json(&json!({"name": name, "value": value, "origin": origin, "about": about}))?;
             continue;

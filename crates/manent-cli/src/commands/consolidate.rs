@@ -55,28 +55,25 @@ pub(crate) fn run(context: &Context<'_>, args: &ConsolidateArgs) -> Result<Exit,
             return Err(Failure::failed(format!("{why}; {hint}")));
         }
     };
-    let mut holder = store.consolidation()?.consolidator(args.wait.time)?;
-    let mut output = context.output();
+    let holder = store.consolidation()?.consolidator(args.wait.time)?;
+    let mut work = Work { context, holder, rules, output: context.output() };
     let mut worst = Exit::Done;
     for found in sessions {
-        let done = found.and_then(|listed| {
-            let mut work = Work { context, holder: &mut holder, rules: &rules, output: &mut output };
-            work.session(&listed.id, &mut *extractor)
-        });
-        output.flush()?;
+        let done = found.and_then(|listed| work.session(&listed.id, &mut *extractor));
+        work.output.flush()?;
         match done {
             Ok(Outcome::Done) => {}
             Ok(Outcome::Failed) => worst = worst.max(Exit::Failed),
-            // Nobody is going to answer for the next one either.
+            // No model will answer for the next session either.
             Ok(Outcome::Stop) => return Ok(worst.max(Exit::Failed)),
             Err(failure) => worst = worst.max(context.complain_of(Err(failure))),
         }
     }
-    tell_of_inbox(context, &store)?;
+    note_inbox(context, &store)?;
     Ok(worst)
 }
 
-fn tell_of_inbox(context: &Context<'_>, store: &Store) -> Result<(), Failure> {
+fn note_inbox(context: &Context<'_>, store: &Store) -> Result<(), Failure> {
     let waiting = store.inbox()?.counts()?.active;
     if waiting > 0 {
         let waits = if waiting == 1 { "1 item waits" } else { &format!("{waiting} items wait") };
@@ -93,19 +90,19 @@ enum Outcome {
     Stop,
 }
 
-struct Work<'a, 'b> {
-    context: &'a Context<'b>,
-    holder: &'a mut Consolidator,
-    rules: &'a Rules,
-    output: &'a mut Output,
+struct Work<'a> {
+    context: &'a Context<'a>,
+    holder: Consolidator,
+    rules: Rules,
+    output: Output,
 }
 
-impl Work<'_, '_> {
-    /// Looks at all there is to look at.
+impl Work<'_> {
+    /// Consolidates everything in a session that is new.
     fn session(&mut self, at: &StreamId, extractor: &mut dyn Extractor) -> Result<Outcome, Failure> {
         let mut steps = 0;
         loop {
-            match self.holder.step(at, extractor, self.rules)? {
+            match self.holder.step(at, extractor, &self.rules)? {
                 Step::UpToDate => {
                     if steps == 0 {
                         self.context.note(&format!("nothing new was said in {}", at.key));
@@ -115,7 +112,7 @@ impl Work<'_, '_> {
                 Step::Done(done) => {
                     steps += 1;
                     self.print(at, &done)?;
-                    // What was not written is not behind us: it would be told again and again.
+                    // A dry run writes no progress: the next step would print the same passage again.
                     if self.rules.dry_run || !done.more {
                         if self.rules.dry_run && done.more {
                             self.context.note("there is more; a dry run shows the next passage only");
@@ -144,7 +141,7 @@ impl Work<'_, '_> {
     }
 
     fn print(&mut self, at: &StreamId, done: &Consolidated) -> Result<(), Failure> {
-        if self.output.json {
+        if self.output.wants_json {
             self.output.json(&json_of(at, done, self.rules.dry_run))?;
             return Ok(());
         }

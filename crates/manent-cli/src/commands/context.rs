@@ -25,13 +25,13 @@ pub(crate) fn run(context: &Context<'_>, args: &ContextArgs) -> Result<Exit, Fai
     let seen = store.context_at(&at, args.at, Tokens::new(counting))?;
     let mut output = context.output();
     for message in &seen.messages {
-        if output.json {
+        if output.wants_json {
             output.json_line(&json_of(message))?;
         } else {
             print(message, &mut output)?;
         }
     }
-    if output.json {
+    if output.wants_json {
         output.json_line(&total_of(&seen))?;
     } else if let Some(tools) = &seen.tools {
         output.line(&[(Style::new().bold(), "tools"), (term::FAINT, &tokens(seen.tools_tokens))])?;

@@ -79,7 +79,7 @@ impl Doctor<'_> {
         if let Health::Bad(exit) = health {
             self.worst = self.worst.max(exit);
         }
-        if self.output.json {
+        if self.output.wants_json {
             return self.output.json(&json!({"health": word, "what": what, "found": found, "do": advice}));
         }
         let text = format!("  {}  {}", term::pad(&term::line(what), WHAT_COLUMNS), term::line(found));
@@ -107,16 +107,17 @@ impl Doctor<'_> {
     }
 
     fn items(&mut self, what: &str, memory: manent::Result<Memory>) -> io::Result<()> {
-        let looked = match memory {
+        let checked = match memory {
             Err(e) if e.is_unsupported() => return Ok(()),
             Err(e) => Err(e),
             Ok(memory) => memory.verify().and_then(|report| Ok((report, memory.counts()?, memory.damage()?))),
         };
-        match looked {
+        match checked {
             Ok((None, ..)) => Ok(()),
             Ok((Some(report), counts, damage)) if report.is_sound() => {
-                let known = if damage.is_empty() { "" } else { "; damaged, which is known and acknowledged" };
-                let found = format!("{} active, {} forgotten{known}", counts.active, counts.forgotten);
+                let acknowledged =
+                    if damage.is_empty() { "" } else { "; damaged, which is known and acknowledged" };
+                let found = format!("{} active, {} forgotten{acknowledged}", counts.active, counts.forgotten);
                 let many = counts.forgotten > counts.active;
                 let advice =
                     if many { "`manent memory compact` takes what is forgotten out of the file" } else { "" };

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use manent::{LogEnd, LogItem, Record, Start, Store, StreamId};
 
-use super::show::{for_each_record, open};
+use super::read_session::{for_each_record, open_session};
 use crate::commands::prelude::*;
 use crate::new_file::NewFile;
 
@@ -38,38 +38,52 @@ pub(crate) enum ExportForm {
 
 pub(crate) fn run(context: &Context<'_>, args: &ExportArgs) -> Result<Exit, Failure> {
     let store = context.store(Duration::ZERO)?;
+    let form = if context.global.json { ExportForm::Json } else { args.to };
     match args.output.as_deref().filter(|path| path.as_os_str() != "-") {
         None => {
             let mut output = context.output();
-            write(context, &store, args, &mut Sink::Standard(&mut output))?;
-            output.finish()
+            export(context, &store, &args.key, form, |text| match form {
+                ExportForm::Md => output.text(text),
+                ExportForm::Json => output.json_line(text),
+            })?;
+            output.flush()?;
         }
         Some(path) => {
             let mut file = NewFile::begin(path, args.force)?;
-            write(context, &store, args, &mut Sink::File(&mut file))?;
+            let line_end: &[u8] = if form == ExportForm::Json { b"\n" } else { b"" };
+            export(context, &store, &args.key, form, |text| {
+                file.write(text.as_bytes())?;
+                file.write(line_end)
+            })?;
             file.end()?;
             context.note(&format!("{} is written to {}", args.key, path.display()));
-            Ok(Exit::Done)
         }
     }
+    Ok(Exit::Done)
 }
 
-fn write(context: &Context<'_>, store: &Store, args: &ExportArgs, to: &mut Sink<'_>) -> Result<(), Failure> {
-    let form = if context.global.json { ExportForm::Json } else { args.to };
-    let (at, mut reader) = open(store, &args.key, Start::First)?;
+/// Calls `write` for each part of the export: a piece of the transcript, or the JSON of a record without a line break.
+fn export(
+    context: &Context<'_>,
+    store: &Store,
+    name: &str,
+    form: ExportForm,
+    mut write: impl FnMut(&str) -> io::Result<()>,
+) -> Result<(), Failure> {
+    let (at, mut reader) = open_session(store, name, Start::First)?;
     if form == ExportForm::Md {
         let title = title(store, &at)?;
         let id = if at.id.is_empty() { String::new() } else { format!(" ({})", term::line(&at.id)) };
         let (key, place) = (code(at.key.as_str()), at.place.word());
-        to.text(&format!("# {}\n\nSession {key}{id}, {place}.\n", term::line(&title)))?;
+        write(&format!("# {}\n\nSession {key}{id}, {place}.\n", term::line(&title)))?;
     }
     for_each_record(context, &at.key, &mut reader, |item| match item {
         Err(damage) => {
             context.warn_of_damage(&at.key, damage);
             Ok(())
         }
-        Ok(record) if form == ExportForm::Json => to.record(record.line()),
-        Ok(record) => to.text(&transcript(record)),
+        Ok(record) if form == ExportForm::Json => write(record.line()),
+        Ok(record) => write(&transcript(record)),
     })?;
     if let LogEnd::Torn(torn) = reader.end() {
         let what = "bytes at the end are no record, and are left out";
@@ -80,20 +94,20 @@ fn write(context: &Context<'_>, store: &Store, args: &ExportArgs, to: &mut Sink<
 
 /// Returns the title of a session, or the first thing that the user said, or the key.
 fn title(store: &Store, at: &StreamId) -> Result<String, Failure> {
-    let (mut given, mut first) = (String::new(), String::new());
+    let (mut title, mut first_line) = (String::new(), String::new());
     let mut reader = store.read(at, Start::First)?;
     while let Some(item) = reader.next()? {
         let LogItem::Entry(entry) = item else { continue };
         let Some(record) = Record::of(&entry) else { continue };
         if record.kind().as_deref() == Some("title") {
-            given = record.string("title").unwrap_or_default().into_owned();
-        } else if first.is_empty() && record.role().as_deref() == Some("user") {
+            title = record.string("title").unwrap_or_default().into_owned();
+        } else if first_line.is_empty() && record.role().as_deref() == Some("user") {
             let content = record.content();
             let line = content.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-            first = line.chars().take(TITLE_CHARS_MAX).collect();
+            first_line = line.chars().take(TITLE_CHARS_MAX).collect();
         }
     }
-    let title = [given, first].into_iter().find(|title| !title.trim().is_empty());
+    let title = [title, first_line].into_iter().find(|title| !title.trim().is_empty());
     Ok(title.unwrap_or_else(|| at.key.to_string()))
 }
 
@@ -138,7 +152,7 @@ fn calls_of(json: &str) -> String {
     for call in &calls {
         let function = call.get("function").unwrap_or(call);
         let name = function.get("name").and_then(Value::as_str).unwrap_or("?");
-        let given = match function.get("arguments") {
+        let arguments = match function.get("arguments") {
             // Providers write JSON into a string.
             Some(Value::String(written)) => match serde_json::from_str::<Value>(written) {
                 Ok(value) => format!("{value:#}"),
@@ -147,7 +161,7 @@ fn calls_of(json: &str) -> String {
             Some(value) => format!("{value:#}"),
             None => String::new(),
         };
-        let _ = write!(text, "\ncalls {}\n{}", code(name), fenced("json", &given));
+        let _ = write!(text, "\ncalls {}\n{}", code(name), fenced("json", &arguments));
     }
     text
 }
@@ -169,31 +183,6 @@ fn code(text: &str) -> String {
 
 fn longest_run(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or_default()
-}
-
-/// The destination of an export.
-enum Sink<'a> {
-    Standard(&'a mut Output),
-    File(&'a mut NewFile),
-}
-
-impl Sink<'_> {
-    fn text(&mut self, text: &str) -> io::Result<()> {
-        match self {
-            Sink::Standard(output) => output.text(text),
-            Sink::File(file) => file.write(text.as_bytes()),
-        }
-    }
-
-    fn record(&mut self, line: &str) -> io::Result<()> {
-        match self {
-            Sink::Standard(output) => output.json_line(line),
-            Sink::File(file) => {
-                file.write(line.as_bytes())?;
-                file.write(b"\n")
-            }
-        }
-    }
 }
 
 const TITLE_CHARS_MAX: usize = 80;

@@ -27,17 +27,12 @@ pub(crate) fn run(context: &Context<'_>, args: &ForkArgs) -> Result<Exit, Failur
         Some(text) => store.fork(&parent, args.at, &session_key(text)?)?,
         None => fork_under_a_free_key(&store, &parent, args.at)?,
     };
-    let mut output = context.output();
-    if output.json {
-        let at = &forked.id;
-        output.json(&json!({
-            "session": at.key.as_str(), "id": at.id, "status": at.place.word(),
-            "parent": parent.key.as_str(), "upto": forked.upto,
-        }))?;
-    } else {
-        print_place(&mut output, "forked", &forked.id)?;
-    }
-    output.flush()?;
+    let at = &forked.id;
+    let json = json!({
+        "session": at.key.as_str(), "id": at.id, "status": at.place.word(),
+        "parent": parent.key.as_str(), "upto": forked.upto,
+    });
+    context.print(&json, |output| print_place(output, "forked", at))?;
     context.detail(&format!("it goes on from record {} of {}", forked.upto, parent.key));
     if forked.copied {
         context.note("the records were copied, because another program may rewrite that file");

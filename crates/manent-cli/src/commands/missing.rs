@@ -25,7 +25,7 @@ pub(super) fn print(missing: &[MissingSession], output: &mut Output) -> io::Resu
     for missing in missing {
         let (word, color) =
             if missing.ours { ("missing", AnsiColor::Red) } else { ("gone", AnsiColor::Yellow) };
-        if output.json {
+        if output.wants_json {
             output.json(&json!({
                 "session": missing.id.key.as_str(), "id": missing.id.id, "status": word,
                 "last_seq": missing.last_seq, "bytes": missing.bytes,
@@ -70,7 +70,7 @@ pub(super) fn acknowledge(store: &Store, names: &[String], output: &mut Output) 
     }
     for missing in &acknowledged {
         let name = missing.id.key.as_str();
-        if output.json {
+        if output.wants_json {
             let word = if missing.ours { "missing" } else { "gone" };
             output.json(&json!({
                 "session": name, "id": missing.id.id, "acknowledged": word, "last_seq": missing.last_seq,
@@ -93,13 +93,13 @@ fn warn(context: &Context<'_>, missing: &MissingSession) {
     context.warn(&format!("{} is missing: {what}; {advice}", missing.id.key));
 }
 
-/// Mentions the losses that nobody was told of yet when a chat begins, and warns if it begins anew a session that
+/// Mentions the losses that no command has mentioned yet when a chat begins, and warns if it begins anew a session that
 /// vanished. Losses that cannot be looked for do not keep anybody from chatting.
 pub(super) fn mention_in_chat(context: &Context<'_>, store: &Store, key: &SessionKey) {
     let is_warned = warn_of_new(context, store, key);
     let missing = store.look_for_newly_missing().unwrap_or_default();
-    let is_told = |missing: &&MissingSession| is_warned && missing.id.key == *key;
-    missing.iter().filter(|missing| !is_told(missing)).for_each(|missing| warn(context, missing));
+    let is_mentioned = |missing: &&MissingSession| is_warned && missing.id.key == *key;
+    missing.iter().filter(|missing| !is_mentioned(missing)).for_each(|missing| warn(context, missing));
 }
 
 /// Warns if the next turn of a session begins it anew although there was one, which vanished. Returns true if so.
@@ -110,7 +110,7 @@ pub(crate) fn warn_of_new(context: &Context<'_>, store: &Store, key: &SessionKey
 
 /// Warns that a session is begun anew if there was one of its key, which vanished. Returns true if so.
 pub(super) fn warn_of(context: &Context<'_>, store: &Store, key: &SessionKey) -> bool {
-    // What cannot be told is no reason not to append.
+    // An error here is no reason not to append.
     let Ok(Some(missing)) = store.missing_of(key) else { return false };
     let what = format!("an earlier session of {key} is missing: {}", words(&missing));
     context.warn(&format!("{what}; this is a new one; {}", advice(&missing)));

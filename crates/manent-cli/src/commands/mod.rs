@@ -11,8 +11,8 @@
 //! `manent help` lists the commands. A command whose arguments are a group that several commands share names that group
 //! by an alias, and its help stands in [`Command`]. A command with subcommands is a directory of such files
 //! (`memory/mod.rs`).
-//! `prelude.rs` has what most commands import, `session_names.rs` finds the sessions that a command line names, and
-//! `crate::args` has the arguments that several commands share.
+//! `prelude.rs` has what most commands import, `session_names.rs` finds the sessions that a command line names,
+//! `read_session.rs` reads their records, and `crate::args` has the arguments that several commands share.
 
 pub(crate) mod append;
 pub(crate) mod archive;
@@ -29,6 +29,7 @@ pub(crate) mod man;
 pub(crate) mod memory;
 pub(crate) mod missing;
 pub(crate) mod prelude;
+mod read_session;
 pub(crate) mod reindex;
 pub(crate) mod repair;
 pub(crate) mod restore;

@@ -21,17 +21,13 @@ pub(crate) fn run(context: &Context<'_>, _args: &ReindexArgs) -> Result<Exit, Fa
         }
         _ => e.into(),
     })?;
-    let mut output = context.output();
-    if output.json {
-        output.json(&json!({
-            "sessions": sessions, "turns": turns, "log_bytes": log_bytes, "index_bytes": index_bytes,
-        }))?;
-    } else {
-        let (sessions, turns) = (term::counted(sessions, "session"), term::counted(turns, "turn"));
-        let (logs, index) = (term::size(log_bytes), term::size(index_bytes));
-        output.plain(&format!("indexed {sessions}, {turns}: {logs} of sessions, {index} of index"))?;
-    }
-    output.flush()?;
+    let json = json!({
+        "sessions": sessions, "turns": turns, "log_bytes": log_bytes, "index_bytes": index_bytes,
+    });
+    let (sessions, turns) = (term::counted(sessions, "session"), term::counted(turns, "turn"));
+    let (logs, index) = (term::size(log_bytes), term::size(index_bytes));
+    let text = format!("indexed {sessions}, {turns}: {logs} of sessions, {index} of index");
+    context.print(&json, |output| output.plain(&text))?;
     context.detail(&format!("it took {:.1} s", begun.elapsed().as_secs_f64()));
     Ok(Exit::Done)
 }

@@ -78,7 +78,7 @@ fn repair_side_log(log: &SideLog, output: &mut Output) -> Result<(), Failure> {
 /// Prints what was repaired in a log. Its JSON begins with the members of `value`.
 fn print(mut value: Value, name: &str, done: &Repaired, output: &mut Output) -> io::Result<()> {
     let name = term::line(name);
-    if output.json {
+    if output.wants_json {
         value["set_aside"] = done.set_aside.as_ref().map_or(Value::Null, |aside| {
             json!({"offset": aside.offset, "length": aside.length, "copy": aside.copy.to_string_lossy()})
         });

@@ -1,7 +1,7 @@
 //! `manent rm KEY…`: to the trash; with `--purge`, for good.
 
 use std::collections::{BTreeSet, HashMap};
-use std::io::{BufRead, IsTerminal};
+use std::io::{BufRead, IsTerminal, Write};
 
 use manent::log::RealDisk;
 use manent::memory::{Filter, Source};
@@ -9,7 +9,6 @@ use manent::{Memory, Place, Purged, SessionKey, Store, StreamId};
 use manent_runs::Runs;
 
 use crate::commands::prelude::*;
-use crate::context;
 use crate::repl::history;
 
 /// Move sessions to the trash, or remove them for good
@@ -57,7 +56,7 @@ impl Purge<'_> {
     fn session(&mut self, text: &str) -> Result<(), Failure> {
         let (context, store) = (self.context, self.store);
         let sessions = match sessions_to_purge(store, text) {
-            // Of a session that was never there, or is gone already, skills may have been run.
+            // A key without a session may have runs of skills.
             Err(failure) if failure.exit == Exit::NotFound => {
                 return self.runs_alone(text)?.then_some(()).ok_or(failure);
             }
@@ -69,13 +68,13 @@ impl Purge<'_> {
         let lessons = lessons(store, sessions.iter().map(|at| at.key.clone()));
         let purged = store.purge(&sessions, self.args.with_forks)?;
         for at in &purged.removed {
-            if self.output.json {
+            if self.output.wants_json {
                 self.output.json(&json!({"session": at.key.as_str(), "id": at.id, "status": "purged"}))?;
             } else {
                 print_place(self.output, "purged", at)?;
             }
         }
-        self.tell_of_runs(&purged, lessons)?;
+        self.print_runs(&purged, lessons)?;
         note_kept_runs(context, store, &purged.removed);
         for fork in &purged.forks {
             let (key, id) = (&fork.key, &fork.id);
@@ -105,14 +104,14 @@ impl Purge<'_> {
         }
         let lessons = lessons(self.store, [key.clone()]);
         let purged = self.store.purge_runs_of(&key)?;
-        self.tell_of_runs(&purged, lessons)?;
+        self.print_runs(&purged, lessons)?;
         Ok(!purged.runs.is_empty())
     }
 
     /// Prints the sessions whose runs are gone, and what may still tell of these runs.
-    fn tell_of_runs(&mut self, purged: &Purged, lessons: Result<Lessons, Failure>) -> io::Result<()> {
+    fn print_runs(&mut self, purged: &Purged, lessons: Result<Lessons, Failure>) -> io::Result<()> {
         for key in &purged.runs {
-            if self.output.json {
+            if self.output.wants_json {
                 self.output.json(&json!({"runs": key.as_str(), "status": "purged"}))?;
             } else {
                 self.output.plain(&format!("purged the runs of {}", term::line(key.as_str())))?;
@@ -270,7 +269,7 @@ fn is_yes(what: &str) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Ok(true);
     }
-    context::ask(what);
+    let _ = write!(io::stderr().lock(), "{} ", term::line(what));
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes" | "Yes"))

@@ -49,7 +49,7 @@ fn show(context: &Context<'_>) -> Result<Exit, Failure> {
         if is_used {
             used = Some(kind);
         }
-        if output.json {
+        if output.wants_json {
             let kind = kind.to_string();
             output.json(&json!({"kind": kind, "works": works, "used": is_used, "found": found}))?;
         } else {
@@ -78,25 +78,22 @@ fn run_selftest(context: &Context<'_>, args: &SelftestArgs) -> Result<Exit, Fail
         None => Sandbox::probe()?,
     };
     let mut output = context.output();
-    let mut told = begin(&mut output, &sandbox);
+    let mut printed = print_heads(&mut output, &sandbox);
     let trials = selftest(&sandbox, &mut |trial| {
-        if told.is_ok() {
-            told = tell(&mut output, trial);
+        if printed.is_ok() {
+            printed = print_trial(&mut output, trial);
         }
     })?;
-    told?;
+    printed?;
     let of = |result: TrialResult| trials.iter().filter(|trial| trial.result == result).count();
     let (held, escaped, skipped) =
         (of(TrialResult::Held), of(TrialResult::Escaped), of(TrialResult::Skipped));
     let kind = sandbox.kind().to_string();
-    if output.json {
-        output.json(&json!({
-            "kind": kind, "sandbox": sandbox.to_string(), "held": held, "escaped": escaped, "skipped": skipped,
-        }))?;
-    } else {
-        output.plain(&format!("{held} held, {escaped} escaped, {skipped} skipped"))?;
-    }
-    output.flush()?;
+    let json = json!({
+        "kind": kind, "sandbox": sandbox.to_string(), "held": held, "escaped": escaped, "skipped": skipped,
+    });
+    let text = format!("{held} held, {escaped} escaped, {skipped} skipped");
+    context.print(&json, |output| output.plain(&text))?;
     match (escaped, skipped) {
         (0, 0) => Ok(Exit::Done),
         (0, n) => Err(Failure::failed(format!(
@@ -109,8 +106,8 @@ fn run_selftest(context: &Context<'_>, args: &SelftestArgs) -> Result<Exit, Fail
     }
 }
 
-fn begin(output: &mut Output, sandbox: &Sandbox) -> io::Result<()> {
-    if output.json {
+fn print_heads(output: &mut Output, sandbox: &Sandbox) -> io::Result<()> {
+    if output.wants_json {
         return Ok(());
     }
     output.plain(&term::line(&sandbox.to_string()))?;
@@ -119,13 +116,13 @@ fn begin(output: &mut Output, sandbox: &Sandbox) -> io::Result<()> {
     output.flush()
 }
 
-fn tell(output: &mut Output, trial: &EscapeTrial) -> io::Result<()> {
+fn print_trial(output: &mut Output, trial: &EscapeTrial) -> io::Result<()> {
     let (outside, why) = match &trial.control {
         Control::Works => ("works", ""),
         Control::Refused(why) => ("refused too", why.as_str()),
         Control::NotTried => ("not tried", ""),
     };
-    if output.json {
+    if output.wants_json {
         output.json(&json!({
             "attempt": trial.attempt, "expected": trial.expected, "got": trial.got,
             "outside": outside, "outside_why": why, "verdict": trial.result.word().to_lowercase(),

@@ -45,7 +45,7 @@ pub(crate) fn run(context: &Context<'_>, args: &SearchArgs) -> Result<Exit, Fail
         context.note("no turn holds all the words; these fit best");
     }
     let mut output = context.output();
-    if output.json {
+    if output.wants_json {
         for hit in &found.hits {
             output.json(&json_of(hit))?;
         }
@@ -144,9 +144,9 @@ struct Group<'a> {
 /// Hits by session, in the order of the best of each.
 fn groups(hits: &[Hit]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
-    let mut known: HashMap<&StreamId, usize> = HashMap::new();
+    let mut index: HashMap<&StreamId, usize> = HashMap::new();
     for hit in hits {
-        let at = *known.entry(&hit.id).or_insert(groups.len());
+        let at = *index.entry(&hit.id).or_insert(groups.len());
         match groups.get_mut(at) {
             Some(group) => group.hits.push(hit),
             None => groups.push(Group { at: &hit.id, hits: vec![hit] }),
@@ -205,8 +205,8 @@ impl Group<'_> {
         };
         let newest = self.hits.iter().filter_map(|hit| when::parse_ms(&hit.ts)).max();
         let now = when::now_ms();
-        let said = |ms| if output.terminal { when::ago(ms, now) } else { when::day(ms) };
-        let date = newest.map_or_else(String::new, |ms| format!("  {}", said(ms)));
+        let date = |ms| if output.terminal { when::ago(ms, now) } else { when::day(ms) };
+        let date = newest.map_or_else(String::new, |ms| format!("  {}", date(ms)));
         let title = self.hits.first().map_or("", |hit| hit.title.as_str());
         let used = key.width() + status.width() + date.width() + 2;
         let room = output.columns().map_or(usize::MAX, |columns| columns.saturating_sub(used));

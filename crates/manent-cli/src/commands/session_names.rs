@@ -4,9 +4,17 @@ use manent::{Place, SessionKey, Store, StreamId, StreamStat};
 
 use crate::commands::prelude::*;
 
-/// Returns the session that `text` names: the live one of a key, else the newest archived.
+/// Returns the session that `text` names: the live one of a key, else the newest archived. The error for one that is
+/// in the trash says so.
 pub(crate) fn find_session(store: &Store, text: &str) -> Result<StreamStat, Failure> {
-    find_session_by(store, text, |key| store.find(key))
+    let found = find_session_by(store, text, |key| store.find(key));
+    let is_not_found = found.as_ref().is_err_and(|failure| failure.exit == Exit::NotFound);
+    if is_not_found && store.find_in(Place::Trash, &session_key(text)?).is_ok() {
+        let word = term::shell_word(text);
+        let hint = format!("`manent restore {}{word}` brings it back", option_guard(&word));
+        return Err(Failure::not_found(format!("the session {text:?} is in the trash; {hint}")));
+    }
+    found
 }
 
 /// Returns the session that `text` names, by `@` and the beginning of its id, or by its key, which `by_key` looks up.
@@ -18,11 +26,7 @@ pub(crate) fn find_session_by(
     if let Some(id) = id_prefix(text) {
         match store.find_id(id) {
             // A key may look like that too.
-            Err(e) if e.is_missing_session() => {
-                if let Ok(listed) = by_key(&session_key(text)?) {
-                    return Ok(listed);
-                }
-            }
+            Err(e) if e.is_missing_session() => {}
             found => return Ok(found?),
         }
     }
@@ -101,7 +105,7 @@ pub(crate) fn for_each_name(
 
 /// Prints what was done with a session and the place where it is now.
 pub(crate) fn print_place(output: &mut Output, verb: &str, at: &StreamId) -> io::Result<()> {
-    if output.json {
+    if output.wants_json {
         return output.json(&json!({"session": at.key.as_str(), "id": at.id, "status": at.place.word()}));
     }
     let id = if at.id.is_empty() { String::new() } else { format!("  @{}", term::line(&at.id)) };

@@ -32,16 +32,16 @@ pub(crate) fn run(context: &Context<'_>, args: &SessionsArgs) -> Result<Exit, Fa
     let since_ms = args.since.map(|since| since.ms);
     let limit = args.limit.unwrap_or(usize::MAX);
     let list = SessionTable { context, store, place, since_ms, limit };
-    // In a store of many thousands a page is shown at once, and what other programs did is looked for behind it.
+    // In a store of many thousands a page is shown at once, and the changes of other programs are read afterwards.
     if place == Place::Live
         && !context.global.json
         && let Some(page) = list.store.sessions_at_once(since_ms, limit)?
     {
         list.show(&page)?;
-        return list.look_behind(&page);
+        list.note_age(&page)?;
+    } else {
+        list.show(&list.read()?)?;
     }
-    let listing = list.look()?;
-    list.show(&listing)?;
     Ok(Exit::Done)
 }
 
@@ -55,8 +55,8 @@ struct SessionTable<'a> {
 }
 
 impl SessionTable<'_> {
-    /// Looks at all of them, and mentions losses that this brings to light.
-    fn look(&self) -> Result<Listing, Failure> {
+    /// Reads all of them, and mentions losses that this brings to light.
+    fn read(&self) -> Result<Listing, Failure> {
         let listing = self.context.with_progress(|progress| {
             self.store.sessions_with(self.place, self.since_ms, self.limit, progress)
         })?;
@@ -67,30 +67,30 @@ impl SessionTable<'_> {
     fn show(&self, listing: &Listing) -> Result<(), Failure> {
         let rows = readable(self.context, &listing.sessions);
         let mut output = self.context.output();
-        if output.json {
+        if output.wants_json {
             for row in rows {
                 output.json(&json_of(row))?;
             }
         } else if rows.is_empty() {
-            self.say_that_there_are_none(listing.total)?;
+            self.note_that_there_are_none(listing.total)?;
         } else {
             table(&rows, self.place != Place::Live, &mut output)?;
         }
         Ok(output.flush()?)
     }
 
-    /// Says how old the page was that was shown, and whether it is still right.
-    fn look_behind(&self, shown: &Listing) -> Result<Exit, Failure> {
+    /// Notes how old the page was that was shown, and whether it is still right.
+    fn note_age(&self, shown: &Listing) -> Result<(), Failure> {
         let as_of = when::ago(shown.as_of_ms.unwrap_or_default(), when::now_ms());
-        self.context.note(&if self.look()?.sessions == shown.sessions {
+        self.context.note(&if self.read()?.sessions == shown.sessions {
             format!("shown as of {as_of}; nothing on the page has changed since")
         } else {
             format!("shown as of {as_of}; other programs have changed it since: run it again")
         });
-        Ok(Exit::Done)
+        Ok(())
     }
 
-    fn say_that_there_are_none(&self, found: usize) -> Result<(), Failure> {
+    fn note_that_there_are_none(&self, found: usize) -> Result<(), Failure> {
         if found > 0 {
             self.context.note(&format!("none of {found} is meant by --since or --limit"));
             return Ok(());
@@ -103,7 +103,7 @@ impl SessionTable<'_> {
             Place::Archive => ("nothing archived", String::new()),
             Place::Trash => ("nothing in the trash", String::new()),
         };
-        // Something that cannot be read is there; that was said.
+        // If there is something that cannot be read, a warning was printed.
         if self.store.list(self.place).is_ok_and(|listed| listed.is_empty()) {
             self.context.note(&format!("{what} in {}{hint}", home.display()));
         }
@@ -111,7 +111,7 @@ impl SessionTable<'_> {
     }
 }
 
-/// Says what is wrong with any of them, and leaves out those of which nothing is known.
+/// Warns of what is wrong with sessions, and leaves out those of which nothing is known.
 fn readable<'a>(context: &Context<'_>, sessions: &'a [Summary]) -> Vec<&'a Summary> {
     for Summary { id, damaged, unread, once, .. } in sessions {
         let key = &id.key;

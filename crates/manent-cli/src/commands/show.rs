@@ -1,8 +1,8 @@
 //! `manent show KEY`: what a session holds, from the beginning, the end or a number, and along as it grows.
 
-use manent::{Damage, Growth, LogEnd, LogItem, Place, Reader, Record, SessionKey, Start, Store, StreamId};
+use manent::{Growth, Place, Reader, Record, SessionKey, Start};
 
-use super::missing;
+use super::read_session::{for_each_record, open_session, warn_of_torn_end};
 use crate::commands::prelude::*;
 
 /// Show what a session holds
@@ -37,64 +37,28 @@ pub(crate) fn run(context: &Context<'_>, args: &ShowArgs) -> Result<Exit, Failur
         (None, Some(seq)) => Start::Seq(seq),
         (None, None) => Start::First,
     };
-    let (at, mut reader) = open(&store, &args.key, start)?;
+    let (at, mut reader) = open_session(&store, &args.key, start)?;
     let grows = at.place == Place::Live;
-    let mut printer = RecordPrinter { context, key: at.key, raw: args.raw, now_ms: when::now_ms() };
+    let mut printer = RecordPrinter { context, key: &at.key, raw: args.raw, now_ms: when::now_ms() };
     loop {
         printer.rest(&mut reader, &mut output)?;
         output.flush()?;
         if !args.follow || !grows {
             break;
         }
-        wait_for_growth(&reader, &printer.key)?;
+        wait_for_growth(&reader, &at.key)?;
         printer.now_ms = when::now_ms();
     }
     if args.follow && !grows {
-        context.note(&format!("{} is {} and does not grow", printer.key, at.place.word()));
+        context.note(&format!("{} is {} and does not grow", at.key, at.place.word()));
     }
-    if let LogEnd::Torn(torn) = reader.end() {
-        printer.warn_of_torn_end(&torn, at.place);
-    }
+    warn_of_torn_end(context, &at, &reader);
     Ok(Exit::Done)
-}
-
-/// Opens the session that was named. It may be archived between our look and our open: then we look again.
-pub(super) fn open(store: &Store, name: &str, start: Start) -> Result<(StreamId, Reader), Failure> {
-    let mut looks = LOOKS_MAX;
-    loop {
-        let found = find_session(store, name);
-        let at = found.map_err(|failure| missing::explain(store, name, failure))?.id;
-        looks -= 1;
-        match store.read(&at, start) {
-            Err(e) if e.is_not_found() && looks > 0 => {}
-            read => return Ok((at, read?)),
-        }
-    }
-}
-
-/// Calls `act` for every record but the header, which is the store's own, and for every place that is damaged.
-pub(super) fn for_each_record(
-    context: &Context<'_>,
-    key: &SessionKey,
-    reader: &mut Reader,
-    mut act: impl FnMut(Result<&Record<'_>, &Damage>) -> io::Result<()>,
-) -> Result<(), Failure> {
-    while let Some(item) = reader.next()? {
-        match item {
-            LogItem::Damage(damage) => act(Err(&damage))?,
-            LogItem::Entry(entry) if entry.seq == 0 && entry.verified => {}
-            LogItem::Entry(entry) => match Record::of(&entry) {
-                Some(record) => act(Ok(&record))?,
-                None => context.warn(&format!("{key}: record {} is not UTF-8", entry.seq)),
-            },
-        }
-    }
-    Ok(())
 }
 
 struct RecordPrinter<'a> {
     context: &'a Context<'a>,
-    key: SessionKey,
+    key: &'a SessionKey,
     raw: bool,
     now_ms: i64,
 }
@@ -102,10 +66,10 @@ struct RecordPrinter<'a> {
 impl RecordPrinter<'_> {
     /// Shows everything up to the end of the file.
     fn rest(&self, reader: &mut Reader, output: &mut Output) -> Result<(), Failure> {
-        for_each_record(self.context, &self.key, reader, |item| match item {
+        for_each_record(self.context, self.key, reader, |item| match item {
             Err(damage) => {
                 output.flush()?;
-                self.context.warn_of_damage(&self.key, damage);
+                self.context.warn_of_damage(self.key, damage);
                 Ok(())
             }
             Ok(record) => self.record(record, output),
@@ -113,7 +77,7 @@ impl RecordPrinter<'_> {
     }
 
     fn record(&self, record: &Record<'_>, output: &mut Output) -> io::Result<()> {
-        if output.json {
+        if output.wants_json {
             return output.json_line(record.line());
         }
         if self.raw {
@@ -145,22 +109,12 @@ impl RecordPrinter<'_> {
         }
         output.line(&[(Style::new(), "")])
     }
-
-    fn warn_of_torn_end(&self, torn: &Damage, place: Place) {
-        if place == Place::Archive {
-            self.context
-                .warn(&format!("{}: the end of the archive is lost; `manent verify` tells", self.key));
-            return;
-        }
-        let what = "bytes at the end are no record: torn by a crash, or being written now";
-        self.context.warn(&format!("{}: the last {} {what}; `manent verify` tells", self.key, torn.length));
-    }
 }
 
 /// Waits until there is something to read; fails if the session is no longer the one that was opened.
 fn wait_for_growth(reader: &Reader, key: &SessionKey) -> Result<(), Failure> {
     loop {
-        match reader.wait(FOLLOW_LOOK)? {
+        match reader.wait(FOLLOW_WAIT)? {
             Growth::More => return Ok(()),
             Growth::Nothing => {}
             Growth::Truncated => {
@@ -176,8 +130,7 @@ fn wait_for_growth(reader: &Reader, key: &SessionKey) -> Result<(), Failure> {
     }
 }
 
-const LOOKS_MAX: u32 = 8;
-const FOLLOW_LOOK: Duration = Duration::from_hours(1);
+const FOLLOW_WAIT: Duration = Duration::from_hours(1);
 const TOOL_CALLS_COLUMNS: usize = 160;
 
 const SHOW_EXAMPLES: &str = "\

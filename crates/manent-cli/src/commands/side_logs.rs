@@ -1,8 +1,6 @@
 //! The logs beside the sessions: memory, inbox, journal of consolidation and runs. `verify` and `repair` treat them
 //! like sessions.
 
-use std::borrow::Cow;
-
 use manent::consolidate::Consolidation;
 use manent::log::VerifyReport;
 use manent::{Memory, Repaired, SessionKey, Store};
@@ -11,8 +9,8 @@ use serde_json::{Value, json};
 
 /// A log beside the sessions.
 pub(super) enum SideLog {
-    Memory(Memory),
-    Inbox(Memory),
+    /// The memory or the inbox, by the name that is given.
+    Items(&'static str, Memory),
     Journal(Consolidation),
     /// The runs of one session.
     Runs(Runs, SessionKey),
@@ -26,8 +24,8 @@ impl SideLog {
             memory => memory?,
         };
         let mut all = vec![
-            SideLog::Memory(memory),
-            SideLog::Inbox(store.inbox()?),
+            SideLog::Items("memory", memory),
+            SideLog::Items("inbox", store.inbox()?),
             SideLog::Journal(store.consolidation()?),
         ];
         let runs = Runs::open(store)?;
@@ -50,27 +48,25 @@ impl SideLog {
     /// Returns the members with which the JSON of this log begins.
     pub(super) fn json_head(&self) -> Value {
         match self {
-            SideLog::Memory(items) => json!({"memory": items.path().to_string_lossy()}),
-            SideLog::Inbox(items) => json!({"inbox": items.path().to_string_lossy()}),
+            SideLog::Items(name, items) => json!({*name: items.path().to_string_lossy()}),
             SideLog::Journal(journal) => json!({"consolidation": journal.path().to_string_lossy()}),
             SideLog::Runs(_, session) => json!({"runs": session.as_str()}),
         }
     }
 
     /// Returns the name of this log for people.
-    pub(super) fn name(&self) -> Cow<'static, str> {
+    pub(super) fn name(&self) -> String {
         match self {
-            SideLog::Memory(_) => "the memory".into(),
-            SideLog::Inbox(_) => "the inbox".into(),
-            SideLog::Journal(_) => "the journal of consolidation".into(),
-            SideLog::Runs(_, session) => format!("the runs of {session}").into(),
+            SideLog::Items(name, _) => format!("the {name}"),
+            SideLog::Journal(_) => "the journal of consolidation".to_owned(),
+            SideLog::Runs(_, session) => format!("the runs of {session}"),
         }
     }
 
     /// Verifies the log. Returns `None` if it does not exist.
     pub(super) fn verify(&self) -> Result<Option<VerifyReport>, Error> {
         match self {
-            SideLog::Memory(items) | SideLog::Inbox(items) => Ok(items.verify()?),
+            SideLog::Items(_, items) => Ok(items.verify()?),
             SideLog::Journal(journal) => Ok(journal.verify()?),
             SideLog::Runs(runs, session) => runs.verify(session),
         }
@@ -78,7 +74,7 @@ impl SideLog {
 
     pub(super) fn repair(&self) -> Result<Repaired, Error> {
         match self {
-            SideLog::Memory(items) | SideLog::Inbox(items) => Ok(items.repair()?),
+            SideLog::Items(_, items) => Ok(items.repair()?),
             SideLog::Journal(journal) => Ok(journal.repair()?),
             SideLog::Runs(runs, session) => runs.repair(session),
         }

@@ -29,13 +29,8 @@ pub(crate) fn run(context: &Context<'_>, args: &StatsArgs) -> Result<Exit, Failu
         }
     };
     counted.report = Reports::open(&store).map_or(0, |reports| reports.bytes());
-    let mut output = context.output();
-    if output.json {
-        output.json(&counted.json())?;
-    } else {
-        counted.print(&mut output)?;
-    }
-    output.finish()
+    context.print(&counted.json(), |output| counted.print(output))?;
+    Ok(Exit::Done)
 }
 
 /// The statistics that are shown.

@@ -24,5 +24,6 @@ pub(crate) fn run(context: &Context<'_>, args: &TitleArgs) -> Result<Exit, Failu
     let receipt = store.set_title(&at.key, &args.text)?;
     let mut output = context.output();
     output.receipt(&at.key, &receipt)?;
-    output.finish()
+    output.flush()?;
+    Ok(Exit::Done)
 }

@@ -110,31 +110,23 @@ fn recipe(args: &TrainArgs) -> Recipe {
 }
 
 fn tell(context: &Context<'_>, made: &Dataset) -> Result<(), Failure> {
-    let mut output = context.output();
-    if output.json {
-        let files: Map<String, Value> =
-            made.files.iter().map(|file| (file.name.to_owned(), json!(file.rows))).collect();
-        let left_out: Map<String, Value> =
-            made.counts.left_out.iter().map(|(why, count)| (why.word().to_owned(), json!(count))).collect();
-        output.json(&json!({
-            "dir": made.dir.to_string_lossy(),
-            "rows": files,
-            "runs": made.counts.runs,
-            "attempts": made.counts.attempts,
-            "left_out": left_out,
-            "secrets": made.counts.secrets,
-            "groups": made.groups,
-            "validation_groups": made.validation_groups,
-        }))?;
-    } else {
-        for file in &made.files {
-            let rows =
-                format!("{:>12} row{}  ", term::count(file.rows), if file.rows == 1 { " " } else { "s" });
+    let files: Map<String, Value> =
+        made.files.iter().map(|file| (file.name.to_owned(), json!(file.rows))).collect();
+    let left_out: Map<String, Value> =
+        made.counts.left_out.iter().map(|(why, count)| (why.word().to_owned(), json!(count))).collect();
+    let json = json!({
+        "dir": made.dir.to_string_lossy(), "rows": files, "runs": made.counts.runs,
+        "attempts": made.counts.attempts, "left_out": left_out, "secrets": made.counts.secrets,
+        "groups": made.groups, "validation_groups": made.validation_groups,
+    });
+    context.print(&json, |output| {
+        made.files.iter().try_for_each(|file| {
+            let plural = if file.rows == 1 { " " } else { "s" };
+            let rows = format!("{:>12} row{plural}  ", term::count(file.rows));
             let size = format!("  {}", term::size(file.bytes));
-            output.line(&[(Style::new(), &rows), (Style::new().bold(), file.name), (term::FAINT, &size)])?;
-        }
-    }
-    output.flush()?;
+            output.line(&[(Style::new(), &rows), (Style::new().bold(), file.name), (term::FAINT, &size)])
+        })
+    })?;
     tell_of_counts(context, &made.counts);
     Ok(())
 }

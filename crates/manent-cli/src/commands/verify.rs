@@ -3,7 +3,7 @@
 
 use manent::log::frame::DamageReason;
 use manent::log::{TailState, VerifyReport};
-use manent::{Damage, MissingSession, Place, Store, StreamId, StreamStat, Verified};
+use manent::{Damage, MissingSession, Place, Store, StreamStat, Verified};
 
 use super::missing;
 use super::side_logs::SideLog;
@@ -44,7 +44,7 @@ struct Verification<'a> {
 }
 
 impl Verification<'_> {
-    /// Verifies every session, also those that other processes move meanwhile, and every log log them. One that
+    /// Verifies every session, also those that other processes move meanwhile, and every side log. One that
     /// cannot be read keeps no other from being verified.
     fn all(&mut self, store: &Store) -> Result<(), Failure> {
         let mut sessions = store.verify_all();
@@ -92,8 +92,14 @@ impl Verification<'_> {
     ) -> Result<(), Failure> {
         match outcome {
             Ok(Some(report)) => {
-                print_session(&listed.id, &report, &mut self.output)?;
-                self.count(&report);
+                let at = &listed.id;
+                let head = json!({"session": at.key.as_str(), "id": at.id, "status": at.place.word()});
+                let key = term::line(at.key.as_str());
+                let name = match at.place {
+                    Place::Live => key.into_owned(),
+                    place => format!("{key} ({} @{})", place.word(), term::line(&at.id)),
+                };
+                self.report(head, &name, at.place, &report)?;
                 // A file in the wrong place is checked all the same: where it lies says nothing about its bytes.
                 misplaced(listed).map_or(Ok(()), |failure| self.complain(&failure))
             }
@@ -111,20 +117,19 @@ impl Verification<'_> {
         match log.verify() {
             Ok(None) => Ok(()),
             Ok(Some(report)) => {
-                if self.output.json {
-                    self.output.json(&json_of(log.json_head(), &report))?;
-                } else {
-                    print(&term::line(&log.name()), Place::Live, &report, &mut self.output)?;
-                }
-                self.count(&report);
-                Ok(())
+                Ok(self.report(log.json_head(), &term::line(&log.name()), Place::Live, &report)?)
             }
             Err(e) => self.complain(&e.into()),
         }
     }
 
-    fn count(&mut self, report: &VerifyReport) {
+    /// Prints the report on a log, and counts it. Its JSON begins with the members of `head`.
+    fn report(&mut self, head: Value, name: &str, place: Place, report: &VerifyReport) -> io::Result<()> {
         self.worst = self.worst.max(if report.is_sound() { Exit::Done } else { Exit::Damage });
+        if self.output.wants_json {
+            return self.output.json(&json_of(head, report));
+        }
+        print(name, place, report, &mut self.output)
     }
 
     /// Names what could not be verified, and goes on.
@@ -143,18 +148,6 @@ fn misplaced(listed: &StreamStat) -> Option<Failure> {
     Some(manent::backend::Error::WrongKey { path, key, found }.into())
 }
 
-fn print_session(at: &StreamId, report: &VerifyReport, output: &mut Output) -> io::Result<()> {
-    if output.json {
-        let head = json!({"session": at.key.as_str(), "id": at.id, "status": at.place.word()});
-        return output.json(&json_of(head, report));
-    }
-    let name = match at.place {
-        Place::Live => term::line(at.key.as_str()).into_owned(),
-        place => format!("{} ({} @{})", term::line(at.key.as_str()), place.word(), term::line(&at.id)),
-    };
-    print(&name, at.place, report, output)
-}
-
 fn print(name: &str, place: Place, report: &VerifyReport, output: &mut Output) -> io::Result<()> {
     let (word, color) =
         if report.is_sound() { ("ok", AnsiColor::Green) } else { ("damaged", AnsiColor::Red) };
@@ -166,8 +159,8 @@ fn print(name: &str, place: Place, report: &VerifyReport, output: &mut Output) -
     let counted = format!("  {name}  {} record{plural}{bare}", report.records);
     output.line(&[(term::bold(color), &term::pad(word, 7)), (Style::new(), &counted)])?;
     for found in &report.damage {
-        let known = if found.acknowledged { ", acknowledged" } else { "" };
-        output.plain(&format!("           {}{known}", words(&found.damage)))?;
+        let acknowledged = if found.acknowledged { ", acknowledged" } else { "" };
+        output.plain(&format!("           {}{acknowledged}", words(&found.damage)))?;
     }
     let end = match report.tail {
         TailState::Clean => return Ok(()),

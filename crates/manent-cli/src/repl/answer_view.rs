@@ -20,7 +20,7 @@ use crate::{term, when};
 enum Manner {
     /// The text as it comes, and nothing else.
     Plain,
-    /// With a sign of life, and what it took: somebody is there.
+    /// The text with a spinner and a status line, for a person at a terminal.
     Lively,
     /// One JSON object, once the answer is in the log.
     Json,
@@ -68,7 +68,7 @@ impl<'a> AnswerView<'a> {
         match event {
             Event::QuestionSaved { .. } => self.wait("…"),
             Event::Sending { tokens } => {
-                // What was said before a tool was called stands on its own line.
+                // Text before a tool call gets a line of its own.
                 self.close()?;
                 self.wait(&format!("{} tokens sent{}", term::count(*tokens), self.so_far()));
             }
@@ -128,7 +128,7 @@ impl<'a> AnswerView<'a> {
         Ok(())
     }
 
-    /// The answer is in the log.
+    /// Ends the view of an answer that is in the log: its JSON, notes and the status line.
     pub(crate) fn answered(&mut self, answered: &Answer, chat: &ChatSession<'_>) -> io::Result<()> {
         self.close()?;
         if self.manner == Manner::Json {
@@ -172,7 +172,7 @@ impl<'a> AnswerView<'a> {
         self.manner == Manner::Lively
     }
 
-    /// Ends what is shown of an answer: the last line, and the sign of life.
+    /// Ends the last line of the answer, and the spinner.
     pub(super) fn close(&mut self) -> io::Result<()> {
         self.stop_waiting();
         if let Some(markdown) = &mut self.markdown {
@@ -187,7 +187,7 @@ impl<'a> AnswerView<'a> {
         Ok(())
     }
 
-    /// More of the answer.
+    /// Shows more of the answer.
     fn say(&mut self, text: &str) -> io::Result<()> {
         let Some(markdown) = &mut self.markdown else { return self.write(text, Style::new()) };
         let shown = markdown.push(&term::block(text));
@@ -209,7 +209,7 @@ impl<'a> AnswerView<'a> {
         out.flush()
     }
 
-    /// About how many tokens came.
+    /// Describes about how many tokens came.
     fn so_far(&self) -> String {
         match self.bytes.div_ceil(BYTES_OF_TOKEN) {
             0 => String::new(),
@@ -255,12 +255,12 @@ fn taken(time: Duration) -> String {
     }
 }
 
-/// Tells something beside the answer. A terminal that is gone leaves nobody to tell.
+/// Prints a line on standard error. An error is ignored: a terminal that is gone leaves nobody to tell.
 pub(super) fn tell(text: &str) {
     let _ = writeln!(anstream::AutoStream::auto(io::stderr().lock()), "{text}");
 }
 
-/// The same, where it is less important.
+/// Prints a less important line on standard error.
 pub(super) fn faint(text: &str) {
     tell(&format!("{}{text}{:#}", term::FAINT, term::FAINT));
 }
@@ -270,7 +270,7 @@ pub(super) fn not_saved(what: &str) {
     tell(&format!("{LOUD}NOT SAVED{LOUD:#} {}\n", term::line(what)));
 }
 
-/// For what must not be overlooked.
+/// The style of what must not be overlooked.
 pub(super) const LOUD: Style = Style::new().bold().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Red)));
 
 pub(super) fn welcome(chat: &ChatSession<'_>) {
@@ -281,9 +281,9 @@ pub(super) fn welcome(chat: &ChatSession<'_>) {
     let going_on = if turns == 0 { "a new session" } else { "going on with session" };
     chat.context.note(&format!("{going_on} {key}, with {model}; :help lists commands, Ctrl-D leaves"));
     let columns = chat.context.output().columns().unwrap_or(RECENT_CHARS).min(RECENT_CHARS);
-    tell_news(chat, columns);
+    show_alerts(chat, columns);
     let Some(tail) = tail else { return };
-    // What was said last, so that one knows where one is.
+    // The last turns remind the user what the session is about.
     for turn in tail.turns() {
         let text = term::one_line(turn.content.trim(), RECENT_CHARS + 1);
         let text = term::fit(&text, columns.saturating_sub(RECENT_INDENT));
@@ -296,8 +296,8 @@ pub(super) fn welcome(chat: &ChatSession<'_>) {
     }
 }
 
-/// A line when a skill got worse, or is flaky, and nobody heard of it yet.
-fn tell_news(chat: &ChatSession<'_>, columns: usize) {
+/// Prints a line if a skill got worse or is flaky, and no chat has said so yet.
+fn show_alerts(chat: &ChatSession<'_>, columns: usize) {
     let news = Reports::open(&chat.store).map(|reports| reports.take_alerts()).unwrap_or_default();
     let Some(first) = news.first() else { return };
     let more = if news.len() > 1 { format!(" (and {} more)", news.len() - 1) } else { String::new() };

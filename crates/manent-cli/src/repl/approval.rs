@@ -12,9 +12,9 @@ use super::line_editor;
 use crate::context::Context;
 use crate::term;
 
-/// Shows what would be done, and passes on what the person says. Whatever is no clear yes is a no, Ctrl-C too.
+/// Shows what would be done, and passes on the answer of the person. Anything but a clear yes is a no, Ctrl-C too.
 pub(super) fn ask(context: &Context<'_>, approval: &Approval) {
-    // What was typed before the question could be read is no answer to it.
+    // Keys that were typed before the question could be read are no answer to it.
     let _ = tcflush(io::stdin(), QueueSelector::IFlush);
     let bold = Style::new().bold();
     let faint = term::FAINT;
@@ -30,8 +30,7 @@ pub(super) fn ask(context: &Context<'_>, approval: &Approval) {
         if approval.is_for_once { "" } else { ", [s] this very one in this chat, [p] in this project" };
     tell(&format!("[y] yes{longer}{}, or no and why", wider(approval)));
     let line = line_editor::answer(context, "allow? ").unwrap_or_default();
-    let said = line.trim();
-    approval.answer(match (said, &approval.prefix) {
+    approval.answer(match (line.trim(), &approval.prefix) {
         ("y" | "yes" | "Y", _) => ApprovalReply::Yes(ApprovalScope::Once, Grant::Same),
         // Not offered, so that it may be meant as anything.
         ("s" | "p", _) if approval.is_for_once => ApprovalReply::No(None),

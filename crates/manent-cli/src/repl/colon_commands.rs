@@ -28,7 +28,7 @@ pub(super) enum AfterCommand {
     Ask(String),
 }
 
-/// A command, as `:help` and the tab key know it.
+/// A command, as `:help` lists it and the tab key completes it.
 pub(super) struct ColonCommand {
     pub(super) argument: Argument,
     /// The command line, as `:help` shows it.
@@ -89,7 +89,7 @@ pub(super) const COMMANDS: [ColonCommand; 26] = [
     command(Argument::None, ":stats", "count what there is"),
     command(Argument::None, ":help", "this"),
     command(Argument::None, ":quit", "leave; everything is kept"),
-    // Known to the tab key, but not listed: `:quit` is.
+    // Completed by the tab key, but not listed by `:help`, which lists `:quit`.
     command(Argument::None, ":exit", ""),
 ];
 
@@ -97,40 +97,32 @@ const SKILLS: [&str; 7] = ["list", "show", "validate", "doctor", "diff", "trust"
 const MEMORY: [&str; 11] =
     ["list", "add", "forget", "search", "why", "inbox", "accept", "reject", "select", "audit", "compact"];
 
+/// Runs a command. One that fails prints its error, and the chat goes on.
 pub(super) fn run(chat: &mut ChatSession<'_>, line: &str) -> AfterCommand {
+    run_command(chat, line).unwrap_or_else(|failure| {
+        chat.context.complain(&failure);
+        AfterCommand::Stay
+    })
+}
+
+fn run_command(chat: &mut ChatSession<'_>, line: &str) -> Result<AfterCommand, Failure> {
     let (word, rest) = line[1..].split_once(char::is_whitespace).unwrap_or((&line[1..], ""));
     let rest = rest.trim();
-    let done = match word {
-        "q" | "quit" | "exit" => return AfterCommand::Leave,
-        "retry" => match last_question(chat) {
-            Ok(question) => return AfterCommand::Ask(question),
-            Err(failure) => Err(failure),
-        },
-        "h" | "help" | "?" => {
-            answer_view::tell(&help());
-            Ok(())
-        }
-        "new" => switch(chat, if rest.is_empty() { fresh_key() } else { session_key(rest) }),
-        "sessions" => pick(chat),
-        "resume" if rest.is_empty() => pick(chat),
-        "resume" => resume(chat, rest),
-        "fork" => fork(chat, rest),
-        "model" if rest.is_empty() => {
-            show_model(chat);
-            Ok(())
-        }
-        "model" => switch_model(chat, rest),
-        "tools" => {
-            show_tools(chat);
-            Ok(())
-        }
-        other => about_session(chat, other, rest),
-    };
-    // What went wrong with a command is no reason to leave.
-    if let Err(failure) = done {
-        chat.context.complain(&failure);
+    match word {
+        "q" | "quit" | "exit" => return Ok(AfterCommand::Leave),
+        "retry" => return last_question(chat).map(AfterCommand::Ask),
+        "h" | "help" | "?" => answer_view::tell(&help()),
+        "new" => switch(chat, if rest.is_empty() { fresh_key() } else { session_key(rest) }?),
+        "sessions" => pick(chat)?,
+        "resume" if rest.is_empty() => pick(chat)?,
+        "resume" => resume(chat, rest)?,
+        "fork" => fork(chat, rest)?,
+        "model" if rest.is_empty() => show_model(chat),
+        "model" => switch_model(chat, rest)?,
+        "tools" => show_tools(chat),
+        other => about_session(chat, other, rest)?,
     }
-    AfterCommand::Stay
+    Ok(AfterCommand::Stay)
 }
 
 /// Commands that leave the conversation as it is.
@@ -142,42 +134,41 @@ fn about_session(chat: &ChatSession<'_>, word: &str, rest: &str) -> Result<(), F
         let hint = "ask something first";
         return Err(Failure::not_found(format!("nothing was said in {key} yet; {hint}")));
     }
-    match word {
+    let session = format!("--session={key}");
+    let words = match word {
         "save" if rest.is_empty() => {
             let note = format!("every turn is saved already, as {key}; `:save TITLE` gives it a title");
             chat.context.note(&note);
-            Ok(())
+            return Ok(());
         }
-        "title" if rest.is_empty() => Err(usage(":title TITLE")),
+        "title" if rest.is_empty() => return Err(usage(":title TITLE")),
+        "search" if rest.is_empty() => return Err(usage(":search WORDS")),
         "save" | "title" => {
             chat.store.set_title(&chat.key, rest)?;
             chat.context.note(&format!("{key} is titled {rest:?} now"));
-            Ok(())
+            return Ok(());
         }
-        "search" if rest.is_empty() => Err(usage(":search WORDS")),
+        "context" if rest != "all" => return show_budget(chat, rest),
+        "export" => return export(chat, rest),
         "good" | "bad" => {
-            let run = last_run(chat)?;
-            let (session, note) = (format!("--session={key}"), format!("--note={rest}"));
-            shell_command(chat, &["run", "judge", &session, &note, "--", &run, word])
+            let (run, note) = (last_run(chat)?, format!("--note={rest}"));
+            return shell_command(chat, &["run", "judge", &session, &note, "--", &run, word]);
         }
-        "runs" => shell_command(chat, &["run", "list", &format!("--session={key}")]),
-        "show" => shell_command(chat, &["show", "--tail", "10", "--", key]),
-        "context" => in_context(chat, rest),
-        "compact" => shell_command(chat, &["compact", "--", key]),
-        "undo" => shell_command(chat, &["compact", "--undo", "--", key]),
-        "export" => export(chat, rest),
+        "runs" => vec!["run", "list", &session],
+        "show" => vec!["show", "--tail", "10", "--", key],
+        "context" => vec!["context", "--", key],
+        "compact" => vec!["compact", "--", key],
+        "undo" => vec!["compact", "--undo", "--", key],
+        "memory" | "skills" if rest.is_empty() => vec![word, "list"],
         "memory" if text_to_remember(rest).is_some() => {
-            shell_command(chat, &["memory", "add", "--", text_to_remember(rest).unwrap_or_default()])
+            vec!["memory", "add", "--", text_to_remember(rest).unwrap_or_default()]
         }
         "memory" | "search" | "skills" | "config" | "doctor" | "stats" => {
-            let default = if word == "memory" || word == "skills" { "list" } else { "" };
-            let rest = if rest.is_empty() { default } else { rest };
-            let mut words = vec![word];
-            words.extend(rest.split_whitespace());
-            shell_command(chat, &words)
+            std::iter::once(word).chain(rest.split_whitespace()).collect()
         }
-        other => Err(unknown(other)),
-    }
+        other => return Err(unknown(other)),
+    };
+    shell_command(chat, &words)
 }
 
 fn usage(typed: &str) -> Failure {
@@ -210,20 +201,20 @@ fn shell_command(chat: &ChatSession<'_>, words: &[&str]) -> Result<(), Failure> 
     commands::run(chat.context, &parsed.command).map(drop)
 }
 
-fn switch(chat: &mut ChatSession<'_>, key: Result<SessionKey, Failure>) -> Result<(), Failure> {
-    chat.key = key?;
+fn switch(chat: &mut ChatSession<'_>, key: SessionKey) {
+    chat.key = key;
     missing::warn_of_new(chat.context, &chat.store, &chat.key);
     answer_view::welcome(chat);
-    Ok(())
 }
 
 /// Lets the user choose a session. Where a list cannot be drawn, it is printed.
 fn pick(chat: &mut ChatSession<'_>) -> Result<(), Failure> {
     match session_picker::pick(&chat.store, chat.context)? {
-        session_picker::Choice::Session(key) => switch(chat, Ok(key)),
-        session_picker::Choice::Nothing => Ok(()),
-        session_picker::Choice::NoTerminal => shell_command(chat, &["sessions", "--limit", "20"]),
+        session_picker::Choice::Session(key) => switch(chat, key),
+        session_picker::Choice::Nothing => {}
+        session_picker::Choice::NoTerminal => shell_command(chat, &["sessions", "--limit", "20"])?,
     }
+    Ok(())
 }
 
 fn resume(chat: &mut ChatSession<'_>, text: &str) -> Result<(), Failure> {
@@ -232,7 +223,8 @@ fn resume(chat: &mut ChatSession<'_>, text: &str) -> Result<(), Failure> {
         chat.store.find(&key)?;
         chat.context.note("it is archived: what you say begins a new session of that key");
     }
-    switch(chat, Ok(key))
+    switch(chat, key);
+    Ok(())
 }
 
 fn fork(chat: &mut ChatSession<'_>, name: &str) -> Result<(), Failure> {
@@ -244,7 +236,8 @@ fn fork(chat: &mut ChatSession<'_>, name: &str) -> Result<(), Failure> {
         return Err(Failure::conflict(why));
     }
     shell_command(chat, &["fork", "--", &key, &name])?;
-    switch(chat, Ok(forked))
+    switch(chat, forked);
+    Ok(())
 }
 
 /// Returns the last question of the user in this session.
@@ -279,22 +272,16 @@ fn last_run(chat: &ChatSession<'_>) -> Result<String, Failure> {
     })
 }
 
-/// Prints how full the context is; with `all`, the messages in it.
-fn in_context(chat: &ChatSession<'_>, rest: &str) -> Result<(), Failure> {
-    match rest {
-        "" => {}
-        "all" => return shell_command(chat, &["context", "--", chat.key.as_str()]),
-        _ => return Err(usage(":context, or :context all")),
+/// Prints how full the context is: `:context` without an argument.
+fn show_budget(chat: &ChatSession<'_>, rest: &str) -> Result<(), Failure> {
+    if !rest.is_empty() {
+        return Err(usage(":context, or :context all"));
     }
-    let seen = chat.store.context(&chat.key, Tokens::default())?;
-    let limit = chat.kernel.limits().max_tokens;
-    let compacted = if seen.compaction.is_some() { ", compacted" } else { "" };
-    let messages = seen.messages.len();
-    let text = format!(
-        "{}; {messages} messages{compacted}; `:context all` shows them",
-        answer_view::budget(seen.tokens, limit)
-    );
-    answer_view::tell(&text);
+    let context = chat.store.context(&chat.key, Tokens::default())?;
+    let budget = answer_view::budget(context.tokens, chat.kernel.limits().max_tokens);
+    let compacted = if context.compaction.is_some() { ", compacted" } else { "" };
+    let messages = context.messages.len();
+    answer_view::tell(&format!("{budget}; {messages} messages{compacted}; `:context all` shows them"));
     Ok(())
 }
 
@@ -324,11 +311,8 @@ fn help() -> String {
 /// Prints the name of the model that answers, and those of its server.
 fn show_model(chat: &ChatSession<'_>) {
     let name = chat.kernel.model().name();
-    let others: Vec<String> = others(chat, chat.kernel.model()).unwrap_or_default();
-    let there_are = match others.as_slice() {
-        [] => String::new(),
-        others => format!("; there are {}", first_names(others)),
-    };
+    let others = others(chat, chat.kernel.model());
+    let there_are = others.map(|names| format!("; there are {}", first_names(&names))).unwrap_or_default();
     chat.context.note(&format!("{name} answers{there_are}; `:model NAME` goes on with another"));
 }
 
@@ -346,7 +330,7 @@ fn switch_model(chat: &mut ChatSession<'_>, name: &str) -> Result<(), Failure> {
     if let Some(why) = chosen.why {
         return refuse(why);
     }
-    // A provider that was named is not asked whether it has the model; here somebody waits to be told.
+    // `choose` does not ask a provider that was named whether it has the model; here a person waits for that.
     if let Some(all) = others(chat, &chosen.model)
         && !all.iter().any(|other| other == name || other.strip_suffix(":latest") == Some(name))
     {
@@ -357,10 +341,10 @@ fn switch_model(chat: &mut ChatSession<'_>, name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the models of a server, or `None` if it does not list them.
+/// Returns the models of a server, or `None` if it lists none.
 fn others(chat: &ChatSession<'_>, model: &Model) -> Option<Vec<String>> {
-    let told = chat.runtime.block_on(model.models()).ok()?;
-    (!matches!(model, Model::Recall(_)) && !told.is_empty()).then_some(told)
+    let names = chat.runtime.block_on(model.models()).ok()?;
+    (!matches!(model, Model::Recall(_)) && !names.is_empty()).then_some(names)
 }
 
 fn first_names(names: &[String]) -> String {

@@ -12,16 +12,12 @@ use rustyline::completion::Pair;
 use super::colon_commands::{Argument, COMMANDS};
 use crate::term;
 
-/// Knows what could be meant.
+/// Completes the word at the cursor.
 pub(super) struct Completer {
-    store: Store,
+    pub(super) store: Store,
 }
 
 impl Completer {
-    pub(super) fn new(store: Store) -> Completer {
-        Completer { store }
-    }
-
     /// Returns the offset at which the word at the cursor begins, and its completions.
     pub(super) fn offer(&self, line: &str, pos: usize) -> (usize, Vec<Pair>) {
         let before = &line[..pos.min(line.len())];
@@ -61,7 +57,7 @@ fn beginning(all: impl Iterator<Item = String>, word: &str, behind: &str) -> Vec
     all.filter(fits).map(pair).collect()
 }
 
-/// In a question, only what can hardly be anything else.
+/// Returns true if a word of a question can hardly be anything else than a path.
 fn looks_like_path(word: &str) -> bool {
     word.contains('/') || word.starts_with('~')
 }
@@ -79,10 +75,10 @@ fn files(word: &str) -> Vec<Pair> {
     let mut found: Vec<Pair> = Vec::new();
     for entry in RealDisk.list(&from).unwrap_or_default() {
         let Some(text) = entry.name.to_str() else { continue };
-        // Those that hide are offered to who asks for them.
-        let hides = text.starts_with('.') && !name.starts_with('.');
-        if !text.starts_with(name) || hides || term::line(text) != text || text.contains(char::is_whitespace)
-        {
+        // Hidden files are offered only if the word begins with a dot.
+        let is_hidden = text.starts_with('.') && !name.starts_with('.');
+        let is_one_word = term::line(text) == text && !text.contains(char::is_whitespace);
+        if !text.starts_with(name) || is_hidden || !is_one_word {
             continue;
         }
         let slash = if is_directory(&from.join(text), entry.shape) { "/" } else { "" };
@@ -113,7 +109,7 @@ mod tests {
     use super::*;
 
     fn offered(store: &Store, line: &str) -> (usize, Vec<String>) {
-        let (start, pairs) = Completer::new(store.clone()).offer(line, line.len());
+        let (start, pairs) = Completer { store: store.clone() }.offer(line, line.len());
         (start, pairs.into_iter().map(|pair| pair.replacement).collect())
     }
 
@@ -153,7 +149,7 @@ mod tests {
         assert_eq!(offered(&store, &format!(":export {}/.h", files.display())).1.len(), 1);
         assert_eq!(offered(&store, "see /nowhere/at/all").1, [""; 0]);
         // The cursor in the middle of a line, and behind something wide.
-        assert_eq!(Completer::new(store.clone()).offer("日本 :x", 7).0, 7);
-        assert_eq!(Completer::new(store).offer("", 0).1.len(), 0);
+        assert_eq!(Completer { store: store.clone() }.offer("日本 :x", 7).0, 7);
+        assert_eq!(Completer { store }.offer("", 0).1.len(), 0);
     }
 }

@@ -18,7 +18,7 @@ use manent::log::{AtomicFile, CommitSync, Error, FileLock, LockMode};
 pub(super) struct HistoryFile {
     disk: Arc<dyn Disk>,
     home: PathBuf,
-    /// Something is wrong with the file, and it was told: it is left alone.
+    /// Something is wrong with the file, and a warning said so: it is left alone.
     unused: bool,
 }
 
@@ -31,14 +31,14 @@ impl HistoryFile {
         self.home.join(FILE_NAME)
     }
 
-    /// The last entries, the oldest first. An error says what is wrong with the file, and what to do.
+    /// Returns the last entries, the oldest first. An error says what is wrong with the file, and what to do.
     pub(super) fn load(&mut self) -> Result<Vec<String>, String> {
         let loaded = self.read();
         self.unused = loaded.is_err();
         loaded.map_err(|why| self.trouble(&why))
     }
 
-    /// Adds an entry. An error is told once; from then on the file is left alone.
+    /// Adds an entry. An error is returned once; from then on the file is left alone.
     pub(super) fn add(&mut self, entry: &str) -> Result<(), String> {
         if self.unused || entry.len() > ENTRY_BYTES_MAX || !is_plain(entry) {
             return Ok(());
@@ -113,26 +113,26 @@ impl HistoryFile {
         Err("was replaced just now".to_owned())
     }
 
-    /// With the lock, which goes with the file.
+    /// Appends to the file, which the caller has locked.
     fn append_to(&self, file: &dyn DiskFile, entry: &str) -> io::Result<()> {
         let len = file.state()?.len;
         let mut last = [b'\n'];
         if len > 0 {
             read_fully(file, &mut last, len - 1)?;
         }
-        // What a crash tore off must not swallow this one.
+        // An entry that a crash left without its line break must not swallow this one.
         let before = if last == *b"\n" { "" } else { "\n" };
         let line = format!("{before}{}\n", escaped(entry));
         write_fully(file, line.as_bytes()).map_err(|(_, e)| e)?;
         if len > FILE_BYTES_MAX { self.shorten(file) } else { Ok(()) }
     }
 
-    /// Puts the last entries in the place of all.
+    /// Replaces the file by one with its last entries.
     fn shorten(&self, file: &dyn DiskFile) -> io::Result<()> {
-        let mut kept = entries(file)?;
-        let half = kept.len().saturating_sub(ENTRIES_MAX / 2);
-        kept.drain(..half);
-        let text: String = kept.iter().map(|entry| escaped(entry) + "\n").collect();
+        let mut entries = entries(file)?;
+        let old = entries.len().saturating_sub(ENTRIES_MAX / 2);
+        entries.drain(..old);
+        let text: String = entries.iter().map(|entry| escaped(entry) + "\n").collect();
         let over = text.len().saturating_sub(FILE_BYTES_MAX as usize / 2);
         let cut = if over == 0 { 0 } else { newline_behind(text.as_bytes(), over) };
         let new = self.home.join(format!("{FILE_NAME}.{}.new", std::process::id()));
@@ -145,7 +145,7 @@ impl HistoryFile {
     }
 }
 
-/// Removes all of it. True: there was something. An error says what to do.
+/// Removes the history. Returns true if there was one. An error says what to do.
 pub(crate) fn forget(disk: &dyn Disk, home: &Path) -> Result<bool, String> {
     let path = home.join(FILE_NAME);
     match disk.remove(&path) {
@@ -160,7 +160,7 @@ fn newline_behind(bytes: &[u8], at: usize) -> usize {
     bytes[at..].iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |n| at + n + 1)
 }
 
-/// The last entries of the file.
+/// Returns the last entries of the file.
 fn entries(file: &dyn DiskFile) -> io::Result<Vec<String>> {
     let len = file.state()?.len;
     let start = len.saturating_sub(READ_BYTES_MAX);
@@ -202,9 +202,9 @@ fn unescaped(line: &str) -> String {
 }
 
 const FILE_NAME: &str = "chat_history";
-/// So many are offered; about half of them stay when the file has grown too large.
+/// The number of entries that are offered; about half of them stay when the file has grown too large.
 pub(super) const ENTRIES_MAX: usize = 1000;
-/// A longer one is a document, and stands in the log.
+/// A longer entry is a document, and stands in the log.
 const ENTRY_BYTES_MAX: usize = 16 << 10;
 const FILE_BYTES_MAX: u64 = 256 << 10;
 /// The file and the entry that made it too long.

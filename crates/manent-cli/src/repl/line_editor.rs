@@ -50,12 +50,12 @@ impl<'a> LineEditor<'a> {
     pub(super) fn open(context: &'a Context<'a>, store: &Store) -> Result<LineEditor<'a>, ReadlineError> {
         let config = config(context).max_history_size(history::ENTRIES_MAX)?.history_ignore_space(true);
         let mut editor = Editor::with_history(config.build(), MemHistory::new())?;
-        editor.set_helper(Some(Completer::new(store.clone())));
-        // Where Enter sends a line, this begins the next. Ctrl-J sends it too: programs that type press that for Enter.
+        editor.set_helper(Some(Completer { store: store.clone() }));
+        // Enter sends a line, Alt-Enter begins the next. Ctrl-J sends too: programs that type press it for Enter.
         editor.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
         let was_empty = Arc::new(AtomicBool::new(true));
-        let look = EventHandler::Conditional(Box::new(LookAtLine(was_empty.clone())));
-        editor.bind_sequence(KeyEvent::ctrl('c'), look);
+        let note = EventHandler::Conditional(Box::new(NoteEmptyLine(was_empty.clone())));
+        editor.bind_sequence(KeyEvent::ctrl('c'), note);
         let burst = Burst::default();
         editor.bind_sequence(Event::Any, EventHandler::Conditional(Box::new(burst.clone())));
         editor.history_mut().ignore_space(true);
@@ -92,7 +92,7 @@ impl<'a> LineEditor<'a> {
             whole.push('\n');
             match self.read_one(&("… ".to_owned(), "… ".to_owned()))? {
                 Input::Line(next) => whole.push_str(&next),
-                // What was said before the end is a question.
+                // The lines before the end are a question.
                 Input::End => break,
                 other => return Ok(other),
             }
@@ -117,7 +117,7 @@ impl<'a> LineEditor<'a> {
         }
     }
 
-    /// A line that begins with a space is not file; nor one that was just typed before.
+    /// Adds a line to the history, unless it begins with a space or repeats the line before it.
     fn remember(&mut self, line: &str) {
         let is_new = self.editor.history_mut().add(line).unwrap_or(false);
         if !is_new || line.trim().is_empty() {
@@ -131,7 +131,7 @@ impl<'a> LineEditor<'a> {
     }
 }
 
-/// An answer to a question of ours: it is never offered again, and nothing that was typed before is.
+/// Reads the answer to a question of ours. It does not enter the history, nor is the history offered.
 pub(super) fn answer(context: &Context<'_>, prompt: &str) -> Option<String> {
     let mut editor =
         Editor::<(), MemHistory>::with_history(config(context).build(), MemHistory::new()).ok()?;
@@ -147,10 +147,10 @@ fn config(context: &Context<'_>) -> rustyline::config::Builder {
         .bell_style(rustyline::config::BellStyle::None)
 }
 
-/// Notes what was on the line when a key was pressed, and does nothing else.
-struct LookAtLine(Arc<AtomicBool>);
+/// Notes whether the line was empty when Ctrl-C was pressed, and leaves the key to its usual meaning.
+struct NoteEmptyLine(Arc<AtomicBool>);
 
-impl ConditionalEventHandler for LookAtLine {
+impl ConditionalEventHandler for NoteEmptyLine {
     fn handle(&self, _: &Event, _: RepeatCount, _: bool, at: &EventContext<'_>) -> Option<Cmd> {
         self.0.store(at.line().is_empty(), Ordering::Relaxed);
         None
@@ -158,12 +158,12 @@ impl ConditionalEventHandler for LookAtLine {
 }
 
 /// A long line that comes faster than it can be drawn, without the marks of a paste. Drawing it anew at each break of
-/// its lines would take time by the square of its length, so what comes is held back while more is waiting.
+/// its lines would take time by the square of its length, so characters are buffered while more is waiting.
 #[derive(Clone, Default)]
 struct Burst(Arc<Mutex<String>>);
 
 impl Burst {
-    /// Takes the characters that were held back when the line was sent.
+    /// Takes the characters that were still buffered when the line was sent.
     fn rest(&self) -> String {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -171,27 +171,27 @@ impl Burst {
 
 impl ConditionalEventHandler for Burst {
     fn handle(&self, key: &Event, _: RepeatCount, _: bool, at: &EventContext<'_>) -> Option<Cmd> {
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if held.is_empty() && at.line().len() < BURST_FROM_BYTES {
+        let mut buffer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if buffer.is_empty() && at.line().len() < BURST_FROM_BYTES {
             return None;
         }
         let waiting = rustix::io::ioctl_fionread(std::io::stdin()).unwrap_or(0);
         let KeyEvent(code, modifiers) = key.get(0)?;
         match code {
-            KeyCode::Char(c) if modifiers.is_empty() && (waiting > 0 || !held.is_empty()) => {
-                held.push(*c);
+            KeyCode::Char(c) if modifiers.is_empty() && (waiting > 0 || !buffer.is_empty()) => {
+                buffer.push(*c);
                 // More is there, so this is called again.
-                Some(if waiting > 0 { Cmd::Noop } else { Cmd::Insert(1, std::mem::take(&mut held)) })
+                Some(if waiting > 0 { Cmd::Noop } else { Cmd::Insert(1, std::mem::take(&mut buffer)) })
             }
-            _ if held.is_empty() => None,
+            _ if buffer.is_empty() => None,
             // The rest is put behind it by whoever reads the line.
             KeyCode::Enter => Some(Cmd::AcceptLine),
             KeyCode::Char('J') if *modifiers == Modifiers::CTRL => Some(Cmd::AcceptLine),
             KeyCode::Backspace => {
-                held.pop();
+                buffer.pop();
                 Some(Cmd::Noop)
             }
-            _ => Some(Cmd::Insert(1, std::mem::take(&mut held))),
+            _ => Some(Cmd::Insert(1, std::mem::take(&mut buffer))),
         }
     }
 }
@@ -212,18 +212,18 @@ impl rustyline::completion::Completer for Completer {
 }
 
 impl Hinter for Completer {
-    type Hint = Open;
+    type Hint = OpenFenceHint;
 
-    fn hint(&self, line: &str, _: usize, _: &rustyline::Context<'_>) -> Option<Open> {
-        // Of a text that was pasted, nobody wants to be told at every key.
-        (line.len() < HINTED_BYTES_MAX && line.contains('\n') && is_open(line)).then_some(Open)
+    fn hint(&self, line: &str, _: usize, _: &rustyline::Context<'_>) -> Option<OpenFenceHint> {
+        // A long pasted text is not searched for fences at every key.
+        (line.len() < HINTED_BYTES_MAX && line.contains('\n') && is_open(line)).then_some(OpenFenceHint)
     }
 }
 
-/// Says why Enter does not send.
-pub(super) struct Open;
+/// The hint that says why Enter does not send.
+pub(super) struct OpenFenceHint;
 
-impl rustyline::hint::Hint for Open {
+impl rustyline::hint::Hint for OpenFenceHint {
     fn display(&self) -> &'static str {
         "   (``` is open: close it to send, Ctrl-C to drop it)"
     }

@@ -14,10 +14,10 @@ use anstyle::{AnsiColor, Effects, Style};
 
 use crate::term::FAINT;
 
-/// The machine.
+/// The renderer: a state machine over characters.
 #[derive(Debug, Default)]
 pub(super) struct Markdown {
-    at: At,
+    state: LineState,
     /// Characters that may be a mark, held back until that is known.
     held: String,
     /// The last character that was shown on this line.
@@ -29,21 +29,21 @@ pub(super) struct Markdown {
     out: String,
 }
 
-/// The position of the next character on its line.
+/// The part of a line that the next character belongs to.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum At {
-    /// At its beginning, where one sees what kind of line it is.
+enum LineState {
+    /// The beginning, which tells what kind of line it is.
     #[default]
     Start,
-    /// In its text.
+    /// Text with marks.
     Text,
-    /// In a line that is shown as it is.
+    /// A row of a table, which is shown as it is.
     Row,
-    /// In the line that opens a block of code.
+    /// The line that opens a block of code.
     Opening,
-    /// At the beginning of a line of code.
+    /// The beginning of a line of code.
     CodeStart(Fence),
-    /// In a line of code.
+    /// The rest of a line of code.
     Code(Fence),
 }
 
@@ -63,7 +63,7 @@ impl Markdown {
         std::mem::take(&mut self.out)
     }
 
-    /// The text is at its end, or something else is to be shown: what was held back, and no style is left on.
+    /// Ends the text: returns what was held back, and leaves no style on.
     pub(super) fn finish(&mut self) -> String {
         self.end_line();
         self.style(Style::new());
@@ -76,40 +76,41 @@ impl Markdown {
             let fence = self.end_line();
             self.style(Style::new());
             self.out.push('\n');
-            (self.at, self.base, self.before) = (fence.map_or(At::Start, At::CodeStart), Style::new(), None);
+            (self.state, self.base, self.before) =
+                (fence.map_or(LineState::Start, LineState::CodeStart), Style::new(), None);
             return;
         }
         self.held.push(c);
-        match self.at {
-            At::Start => self.start(c),
-            At::Text => self.text(More::MayCome),
-            At::Row => self.show_held(Style::new()),
-            At::Opening => {
+        match self.state {
+            LineState::Start => self.start(c),
+            LineState::Text => self.text(More::MayCome),
+            LineState::Row => self.show_held(Style::new()),
+            LineState::Opening => {
                 if self.held.chars().count() > HELD_CHARS_MAX {
-                    self.at = At::Text;
+                    self.state = LineState::Text;
                     self.text(More::MayCome);
                 }
             }
-            At::CodeStart(fence) => {
+            LineState::CodeStart(fence) => {
                 let rest = self.held.trim_start_matches(' ');
                 let marks = rest.trim_start_matches(fence.mark);
                 let may_close = marks.trim().is_empty() && self.held.len() <= HELD_CHARS_MAX;
                 if !may_close {
-                    self.at = At::Code(fence);
+                    self.state = LineState::Code(fence);
                     self.show_held(CODE);
                 }
             }
-            At::Code(_) => self.show_held(CODE),
+            LineState::Code(_) => self.show_held(CODE),
         }
     }
 
-    /// At the beginning of a line: `held` has all of it but what was shown of its indentation.
+    /// Handles a character at the beginning of a line. `held` has all of the line but the indentation, which was shown.
     fn start(&mut self, c: char) {
         let first = self.held.chars().next().unwrap_or(c);
         match (first, c) {
             (' ' | '\t', _) => self.show_held(Style::new()),
             ('|', _) => {
-                self.at = At::Row;
+                self.state = LineState::Row;
                 self.show_held(Style::new());
             }
             ('>', '>') if self.held.len() == 1 => {
@@ -128,22 +129,22 @@ impl Markdown {
                 let is_first = self.held.len() == 2;
                 self.base = if is_first { Style::new().bold().underline() } else { Style::new().bold() };
                 self.held.clear();
-                self.at = At::Text;
+                self.state = LineState::Text;
             }
             ('-' | '+' | '*', ' ') if self.held.len() == 2 => {
                 self.held.clear();
                 self.write("• ", BULLET);
-                self.at = At::Text;
+                self.state = LineState::Text;
             }
             ('-' | '+', _) | ('*', '*') if self.held.len() == 1 => {}
             ('`' | '~', _) if c == first => {}
             ('`' | '~', _)
                 if self.held.chars().take_while(|mark| *mark == first).count() >= FENCE_MARKS_MIN =>
             {
-                self.at = At::Opening;
+                self.state = LineState::Opening;
             }
             _ => {
-                self.at = At::Text;
+                self.state = LineState::Text;
                 self.text(More::MayCome);
             }
         }
@@ -163,7 +164,7 @@ impl Markdown {
         let (mut at, mut plain_from) = (0, 0);
         while at < text.len() {
             let rest = &text[at..];
-            // Whoever reads along does not wait for ever.
+            // A reader does not wait for ever for the end of a mark.
             let more = if rest.chars().nth(HELD_CHARS_MAX).is_some() { More::Never } else { more };
             let bytes = match mark(rest, before, more) {
                 Mark::Open => break,
@@ -172,7 +173,7 @@ impl Markdown {
                     self.write(&text[plain_from..at], style);
                     let (inside, effects) = (&rest[inside.0..inside.1], style.get_effects() | effects);
                     match kind {
-                        // It may hold other marks.
+                        // Emphasised text may hold other marks.
                         SpanKind::Text => {
                             self.spans(inside, None, More::Never, style.effects(effects));
                         }
@@ -193,18 +194,18 @@ impl Markdown {
         at
     }
 
-    /// Shows what is still held back. Gives the fence of the block of code in which the next line stands.
+    /// Shows what is still held back. Returns the fence of the block of code that the next line is in.
     fn end_line(&mut self) -> Option<Fence> {
-        match self.at {
-            At::CodeStart(fence) if closes(&self.held, fence) => {
+        match self.state {
+            LineState::CodeStart(fence) if closes(&self.held, fence) => {
                 self.show_held(FAINT);
                 None
             }
-            At::CodeStart(fence) | At::Code(fence) => {
+            LineState::CodeStart(fence) | LineState::Code(fence) => {
                 self.show_held(CODE);
                 Some(fence)
             }
-            At::Start | At::Opening => {
+            LineState::Start | LineState::Opening => {
                 let mark = self.held.chars().next().unwrap_or(' ');
                 let count = self.held.chars().take_while(|c| *c == mark).count();
                 let opens = matches!(mark, '`' | '~') && count >= FENCE_MARKS_MIN;
@@ -213,13 +214,13 @@ impl Markdown {
                     return Some(Fence { mark, count });
                 }
                 if mark == '>' {
-                    // Its bar was shown.
+                    // The bar of the quote was shown.
                     self.held.remove(0);
                 }
                 self.text(More::Never);
                 None
             }
-            At::Text | At::Row => {
+            LineState::Text | LineState::Row => {
                 self.text(More::Never);
                 None
             }
@@ -284,7 +285,7 @@ enum Mark {
     },
     /// No mark: so many bytes are shown as they are.
     None(usize),
-    /// That cannot be said yet.
+    /// Not known yet.
     Open,
 }
 

@@ -41,7 +41,7 @@ pub(crate) fn run(chat: &mut ChatSession<'_>) -> Result<Exit, Failure> {
     let mut lines = LineEditor::open(context, &chat.store).map_err(|e| terminal(&e))?;
     answer_view::welcome(chat);
     let (mut saved, mut interrupts, mut garbled) = (Saved::Yes, 0, 0);
-    while !chat.shutdown.is_asked() {
+    while !chat.shutdown.is_requested() {
         let typed = lines.read(&prompt(saved)).map_err(|e| terminal(&e))?;
         (interrupts, garbled) = match &typed {
             Input::Interrupt { empty: true } => (interrupts + 1, 0),
@@ -61,7 +61,7 @@ pub(crate) fn run(chat: &mut ChatSession<'_>) -> Result<Exit, Failure> {
                     Some(line)
                 };
                 if let Some(question) = question {
-                    // What went wrong was told; the conversation goes on.
+                    // Its errors were printed; the conversation goes on.
                     saved = ask(chat, &question, &mut AnswerView::lively(context))?.saved;
                 }
             }

@@ -1,13 +1,12 @@
 //! One question and its answer: asking, showing the answer while it comes, and stopping it. If there is no answer, the
 //! first thing that is said is whether the question is saved.
 
-use manent_agent::kernel::{Answer, AnswerStream, Event, TurnError};
+use manent_agent::kernel::{Answer, Event, TurnError};
 use rustix::termios::{LocalModes, OptionalActions};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::TerminalMode;
 use super::answer_view::{self, AnswerView};
-use super::shutdown::Shutdown;
 use crate::commands::chat::ChatSession;
 use crate::exit::{Exit, Failure};
 
@@ -39,70 +38,61 @@ pub(crate) fn ask(
             mode.local_modes.remove(LocalModes::ECHO | LocalModes::ECHONL | LocalModes::ICANON);
         })
     });
-    let (answered, kept) = chat.runtime.block_on(async {
-        // Listened to from here on: one that comes while something is shown counts too.
+    let (answer, question_saved) = chat.runtime.block_on(async {
+        // Registered before the question is sent, so that a Ctrl-C while something is shown counts too.
         let mut interrupts = signal(SignalKind::interrupt())?;
-        let mut hearing = match conversation.ask(question).await {
-            Ok(hearing) => hearing,
+        let mut stream = match conversation.ask(question).await {
+            Ok(stream) => stream,
             Err(broken) => return Ok((Err(broken.into()), Saved::No)),
         };
-        let (mut kept, mut shown) = (Saved::No, Ok(()));
+        let (mut question_saved, mut shown) = (Saved::No, Ok(()));
         loop {
-            match next(&mut hearing, &mut interrupts, &chat.shutdown).await {
-                Step::Event(event) => {
-                    if let Event::QuestionSaved { .. } = event {
-                        kept = Saved::Yes;
-                    }
-                    if shown.is_ok() {
-                        shown = view.event(&event, &chat.shutdown);
-                    }
-                    // Nobody reads it any more: what came is kept, and the rest need not come.
-                    if shown.is_err() {
-                        hearing.stop();
-                    }
-                }
-                Step::Stop => hearing.stop(),
-                Step::End => break,
+            let event = tokio::select! {
+                event = stream.next() => event,
+                _ = interrupts.recv() => { stream.stop(); continue }
+                () = chat.shutdown.requested() => { stream.stop(); continue }
+            };
+            let Some(event) = event else { break };
+            if let Event::QuestionSaved { .. } = event {
+                question_saved = Saved::Yes;
+            }
+            if shown.is_ok() {
+                shown = view.event(&event, &chat.shutdown);
+            }
+            // Nobody reads it any more: what came is kept, and the rest need not come.
+            if shown.is_err() {
+                stream.stop();
             }
         }
-        let answered: Result<Answer, TurnError> = hearing.end().await;
+        let answer: Result<Answer, TurnError> = stream.end().await;
         shown?;
-        Ok::<_, Failure>((answered, kept))
+        Ok::<_, Failure>((answer, question_saved))
     })?;
-    match answered {
-        Ok(answered) => {
-            view.answered(&answered, chat)?;
-            let exit = if answered.stopped { Exit::Interrupted } else { Exit::Done };
+    match answer {
+        Ok(answer) => {
+            view.answered(&answer, chat)?;
+            let exit = if answer.stopped { Exit::Interrupted } else { Exit::Done };
             Ok(QuestionOutcome { exit, saved: Saved::Yes })
         }
         Err(error) => {
             view.close()?;
-            Ok(tell(chat, error, kept, view))
+            Ok(report_failure(chat, error, question_saved, view))
         }
     }
 }
 
-enum Step {
-    Event(Event),
-    Stop,
-    End,
-}
-
-async fn next(hearing: &mut AnswerStream, interrupts: &mut Signal, shutdown: &Shutdown) -> Step {
-    tokio::select! {
-        event = hearing.next() => event.map_or(Step::End, Step::Event),
-        _ = interrupts.recv() => Step::Stop,
-        () = shutdown.told() => Step::Stop,
-    }
-}
-
-/// Tells what went wrong, and loudly where something that was seen is in no log. `kept` is about the question.
-fn tell(chat: &ChatSession<'_>, error: TurnError, kept: Saved, view: &AnswerView<'_>) -> QuestionOutcome {
+/// Prints what went wrong, and loudly if something that the person saw is in no log.
+fn report_failure(
+    chat: &ChatSession<'_>,
+    error: TurnError,
+    question_saved: Saved,
+    view: &AnswerView<'_>,
+) -> QuestionOutcome {
     let (is_store, failure) = match error {
         TurnError::Store(error) => (true, Failure::from(error)),
         other => (false, Failure::failed(other.to_string())),
     };
-    let (said, saved) = match kept {
+    let (message, saved) = match question_saved {
         Saved::No => (format!("not saved: {}", failure.message), Saved::No),
         Saved::Yes if is_store => {
             // Something of an answer may have been shown, or done.
@@ -115,9 +105,9 @@ fn tell(chat: &ChatSession<'_>, error: TurnError, kept: Saved, view: &AnswerView
         Saved::Yes if view.is_lively() => ", and :retry asks it again",
         _ => "",
     };
-    chat.context.complain(&Failure::new(failure.exit, format!("{said}{hint}")));
+    chat.context.complain(&Failure::new(failure.exit, format!("{message}{hint}")));
     if saved == Saved::No && view.is_lively() {
-        answer_view::not_saved(match kept {
+        answer_view::not_saved(match question_saved {
             Saved::No => "what you just said is in no log; the arrow up brings it back",
             Saved::Yes => "your question is in the log, what came after it is not; :retry asks it again",
         });

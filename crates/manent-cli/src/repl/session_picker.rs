@@ -55,10 +55,8 @@ pub(super) fn pick(store: &Store, context: &Context<'_>) -> Result<Choice, Failu
                 None => continue,
             },
             Key::Leave => break Choice::Nothing,
-            Key::Up => list.up(1),
-            Key::Down => list.down(1),
-            Key::PageUp => list.up(PAGE),
-            Key::PageDown => list.down(PAGE),
+            Key::Up(lines) => list.up(lines),
+            Key::Down(lines) => list.down(lines),
             Key::Char(c) => list.typed(c),
             Key::Back => list.back(),
             Key::Clear => list.clear(),
@@ -66,7 +64,7 @@ pub(super) fn pick(store: &Store, context: &Context<'_>) -> Result<Choice, Failu
             Key::Other if Screen::size_now() == screen.size => continue,
             Key::Other => {}
         }
-        list.look(store);
+        list.update(store);
         drawn = screen.draw(&list);
     };
     let _ = screen.wipe();
@@ -74,7 +72,7 @@ pub(super) fn pick(store: &Store, context: &Context<'_>) -> Result<Choice, Failu
     Ok(picked)
 }
 
-/// The next key; nothing when the terminal is gone.
+/// Waits for the next key. Returns `None` if the terminal is gone.
 fn next_key(keys: &mut KeyDecoder) -> Option<Key> {
     loop {
         if let Some(key) = keys.next() {
@@ -128,7 +126,7 @@ impl Screen {
         err.flush()
     }
 
-    /// To the first line that was drawn, and everything from there on gone.
+    /// Returns the sequence that moves to the first line that was drawn and clears everything from there on.
     fn back_to_top(&self) -> String {
         match self.lines {
             0 | 1 => "\r\x1b[J".to_owned(),
@@ -146,10 +144,9 @@ impl Screen {
 /// A key that means something to a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Key {
-    Up,
-    Down,
-    PageUp,
-    PageDown,
+    /// Up by so many lines.
+    Up(usize),
+    Down(usize),
     Enter,
     /// Escape, Ctrl-C, Ctrl-D.
     Leave,
@@ -190,15 +187,15 @@ impl KeyDecoder {
     }
 }
 
-/// The first key, and how many bytes it takes; nothing if more must come.
+/// Returns the first key and the number of its bytes, or `None` if more bytes must come.
 fn read(bytes: &[u8]) -> Option<(Key, usize)> {
     let first = *bytes.first()?;
     Some(match first {
         b'\r' | b'\n' => (Key::Enter, 1),
         0x03 | 0x04 => (Key::Leave, 1),
         0x08 | 0x7f => (Key::Back, 1),
-        0x0e => (Key::Down, 1),
-        0x10 => (Key::Up, 1),
+        0x0e => (Key::Down(1), 1),
+        0x10 => (Key::Up(1), 1),
         0x15 => (Key::Clear, 1),
         ESCAPE => return sequence(bytes),
         0..0x20 => (Key::Other, 1),
@@ -215,10 +212,10 @@ fn sequence(bytes: &[u8]) -> Option<(Key, usize)> {
                 return (bytes.len() > SEQUENCE_BYTES_MAX).then_some((Key::Other, bytes.len()));
             };
             let key = match &bytes[2..=2 + end] {
-                b"A" => Key::Up,
-                b"B" => Key::Down,
-                b"5~" => Key::PageUp,
-                b"6~" => Key::PageDown,
+                b"A" => Key::Up(1),
+                b"B" => Key::Down(1),
+                b"5~" => Key::Up(PAGE),
+                b"6~" => Key::Down(PAGE),
                 _ => Key::Other,
             };
             Some((key, end + 3))
@@ -254,7 +251,7 @@ struct Row {
     /// The index in `all`.
     at: usize,
     /// The words that were found in the session, if its title and key do not match.
-    said: Option<String>,
+    snippet: Option<String>,
 }
 
 impl SessionList {
@@ -262,7 +259,7 @@ impl SessionList {
         let all = store.sessions(Place::Live, None, SESSIONS_MAX)?.sessions;
         let mut list =
             SessionList { all, query: String::new(), rows: Vec::new(), chosen: 0, now_ms: when::now_ms() };
-        list.look(store);
+        list.update(store);
         Ok(list)
     }
 
@@ -295,23 +292,23 @@ impl SessionList {
         self.chosen = 0;
     }
 
-    /// Finds what fits what was typed.
-    fn look(&mut self, store: &Store) {
+    /// Finds the sessions that match the query.
+    fn update(&mut self, store: &Store) {
         let words: Vec<String> = self.query.split_whitespace().map(str::to_lowercase).collect();
         let fits = |summary: &Summary| {
             let text = format!("{} {}", summary.id.key, summary.title).to_lowercase();
             words.iter().all(|word| text.contains(word))
         };
         let by_name = (0..self.all.len()).filter(|at| fits(&self.all[*at]));
-        self.rows = by_name.map(|at| Row { at, said: None }).collect();
+        self.rows = by_name.map(|at| Row { at, snippet: None }).collect();
         if !words.is_empty() {
-            self.look_inside(store);
+            self.add_by_content(store);
         }
         self.chosen = self.chosen.min(self.rows.len().saturating_sub(1));
     }
 
-    /// By what was said. The last word may not be at its end yet.
-    fn look_inside(&mut self, store: &Store) {
+    /// Adds the sessions whose turns match the query. Its last word may be incomplete.
+    fn add_by_content(&mut self, store: &Store) {
         let plain: String = self.query.chars().map(|c| if c.is_alphanumeric() { c } else { ' ' }).collect();
         let text = plain.split_whitespace().collect::<Vec<_>>().join(" ");
         if text.is_empty() {
@@ -323,7 +320,7 @@ impl SessionList {
         for hit in found.hits.iter().filter(|hit| hit.id.place == Place::Live) {
             let at = self.all.iter().position(|summary| summary.id.key == hit.id.key);
             if let Some(at) = at.filter(|at| listed.insert(*at)) {
-                self.rows.push(Row { at, said: Some(hit.snippet.text.clone()) });
+                self.rows.push(Row { at, snippet: Some(hit.snippet.text.clone()) });
             }
         }
     }
@@ -359,8 +356,8 @@ impl SessionList {
         let plural = if summary.turns == 1 { " " } else { "s" };
         let front =
             format!("{key}  {ago}  {:>5} turn{plural}  {}", summary.turns, term::line(&summary.title));
-        match &row.said {
-            Some(said) => format!("{front}  … {}", term::one_line(said, usize::MAX)),
+        match &row.snippet {
+            Some(snippet) => format!("{front}  … {}", term::one_line(snippet, usize::MAX)),
             None => front,
         }
     }
@@ -406,9 +403,9 @@ mod tests {
             Key::Char('a'),
             Key::Char('é'),
             Key::Char('日'),
-            Key::Up,
-            Key::Down,
-            Key::PageUp,
+            Key::Up(1),
+            Key::Down(1),
+            Key::Up(PAGE),
             Key::Other,
             Key::Back,
             Key::Clear,
@@ -447,7 +444,7 @@ mod tests {
         let mut list = SessionList::of(store).unwrap();
         for c in text.chars() {
             list.typed(c);
-            list.look(store);
+            list.update(store);
         }
         list
     }
@@ -461,11 +458,11 @@ mod tests {
         assert_eq!(typed(&store, "chess").rows.len(), 1, "the title is what was first said");
         let list = typed(&store, "about 40");
         assert_eq!(list.chosen().unwrap().as_str(), "work", "said by the other");
-        assert!(list.rows[0].said.is_some());
+        assert!(list.rows[0].snippet.is_some());
         let mut list = typed(&store, "nothing like this");
         assert_eq!(list.chosen(), None);
         list.clear();
-        list.look(&store);
+        list.update(&store);
         list.down(100);
         assert_eq!(list.chosen, 2);
         list.up(100);

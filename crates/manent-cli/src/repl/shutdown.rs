@@ -1,4 +1,4 @@
-//! Being told to end: a terminal that is hung up, a shutdown. What came of an answer is kept before that is done.
+//! Signals that end the process: a terminal that is hung up, a shutdown. What came of an answer is saved first.
 
 use std::io;
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use tokio::sync::Notify;
 /// Signals that ask this process to end: SIGTERM and SIGHUP.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Shutdown {
-    asked: Arc<AtomicBool>,
-    /// An answer is being made: it is stopped and kept, and then this ends by itself.
+    is_requested: Arc<AtomicBool>,
+    /// An answer is being made: it is stopped and saved, and then the chat ends by itself.
     answering: Arc<AtomicBool>,
-    told: Arc<Notify>,
+    request: Arc<Notify>,
 }
 
 impl Shutdown {
-    /// Begins to listen. Whoever ignores a hang-up (`nohup`) goes on ignoring it.
+    /// Begins to listen. A process that ignores SIGHUP (`nohup`) goes on ignoring it.
     pub(crate) fn listen(runtime: &Runtime) -> io::Result<Shutdown> {
         let shutdown = Shutdown::default();
-        let (here, terminal) = (shutdown.clone(), tcgetattr(io::stdin()).ok());
+        let (listener, terminal) = (shutdown.clone(), tcgetattr(io::stdin()).ok());
         let _guard = runtime.enter();
         let mut terminate = signal(SignalKind::terminate())?;
         let mut hangup = if ignores_hangup() { None } else { Some(signal(SignalKind::hangup())?) };
@@ -37,16 +37,16 @@ impl Shutdown {
                         None => std::future::pending().await,
                     } } => 1,
                 };
-                here.leave(number, terminal.as_ref());
+                listener.leave(number, terminal.as_ref());
             }
         });
         Ok(shutdown)
     }
 
     fn leave(&self, signal: i32, terminal: Option<&Termios>) {
-        self.asked.store(true, Ordering::SeqCst);
+        self.is_requested.store(true, Ordering::SeqCst);
         if self.answering.load(Ordering::SeqCst) {
-            self.told.notify_one();
+            self.request.notify_one();
             return;
         }
         // At a prompt: everything is on the disk, and the terminal is not ours any more.
@@ -56,30 +56,32 @@ impl Shutdown {
         std::process::exit(SIGNALLED + signal);
     }
 
-    /// From here on an answer is made, as long as what this gives lives.
+    /// Marks that an answer is being made, until the guard is dropped.
     pub(super) fn answering(&self) -> AnswerGuard<'_> {
         self.answering.store(true, Ordering::SeqCst);
         AnswerGuard(self)
     }
 
-    /// A person is asked something in the middle of an answer: what was said before that is on the disk.
+    /// Asks a person something in the middle of an answer. A signal ends the process at once meanwhile: what was said
+    /// before that is on the disk.
     pub(super) fn resting<T>(&self, ask: impl FnOnce() -> T) -> T {
         self.answering.store(false, Ordering::SeqCst);
-        let said = ask();
+        let reply = ask();
         self.answering.store(true, Ordering::SeqCst);
-        said
+        reply
     }
 
-    pub(super) async fn told(&self) {
-        self.told.notified().await;
+    /// Waits for a signal that comes while an answer is made.
+    pub(super) async fn requested(&self) {
+        self.request.notified().await;
     }
 
-    pub(super) fn is_asked(&self) -> bool {
-        self.asked.load(Ordering::SeqCst)
+    pub(super) fn is_requested(&self) -> bool {
+        self.is_requested.load(Ordering::SeqCst)
     }
 }
 
-/// An answer is being made.
+/// The time in which an answer is being made.
 pub(super) struct AnswerGuard<'a>(&'a Shutdown);
 
 impl Drop for AnswerGuard<'_> {

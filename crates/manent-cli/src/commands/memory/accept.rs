@@ -10,7 +10,7 @@ pub(crate) fn run(context: &Context<'_>, args: &MemoryAcceptArgs) -> Result<Exit
     let mut output = context.output();
     for one in accepted {
         match one.item {
-            Some(item) if output.json => output.json_line(&item.line)?,
+            Some(item) if output.wants_json => output.json_line(&item.line)?,
             Some(item) => {
                 let instead = item.replaces.map(|id| format!(" instead of {id}")).unwrap_or_default();
                 output.done("remembered", &format!("{}  {}{instead}", item.id, item.kind), "")?;
@@ -18,5 +18,6 @@ pub(crate) fn run(context: &Context<'_>, args: &MemoryAcceptArgs) -> Result<Exit
             None => context.note(&format!("{} is known already, and was taken from the inbox", one.proposed)),
         }
     }
-    output.finish()
+    output.flush()?;
+    Ok(Exit::Done)
 }

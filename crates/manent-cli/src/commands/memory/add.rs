@@ -73,7 +73,7 @@ pub(crate) fn run(context: &Context<'_>, args: &MemoryAddArgs) -> Result<Exit, F
     let secret = !manent::secrets(&item.content).is_empty();
     let added = memory.add(&item)?;
     let mut output = context.output();
-    if output.json {
+    if output.wants_json {
         output.json_line(&added.line)?;
     } else {
         output.done("remembered", &format!("{}  {}", added.id, added.kind), "")?;

@@ -19,13 +19,8 @@ pub(crate) fn run(context: &Context<'_>, _args: &MemoryAuditArgs) -> Result<Exit
     spinner.finish_and_clear();
     let audit = audit?;
     super::warn_of_damage(context, &memory)?;
-    let mut output = context.output();
-    if output.json {
-        output.json(&json_of(&audit))?;
-    } else {
-        print(&audit, &mut output)?;
-    }
-    output.finish()
+    context.print(&json_of(&audit), |output| print(&audit, output))?;
+    Ok(Exit::Done)
 }
 
 /// Returns the bytes that an audit reads: the memory, and every session in which an item may have been recalled.

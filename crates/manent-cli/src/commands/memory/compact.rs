@@ -11,21 +11,19 @@ pub(crate) struct MemoryCompactArgs {
 
 pub(crate) fn run(context: &Context<'_>, args: &MemoryCompactArgs) -> Result<Exit, Failure> {
     let done = super::memory(context, args.wait.time)?.compact()?;
-    let mut output = context.output();
     let damaged = done.damaged.as_ref().map(|path| path.display().to_string());
-    if output.json {
-        output.json(&json!({
-            "dropped": done.dropped, "dropped_ever": done.dropped_ever, "bytes_before": done.bytes_before,
-            "bytes_after": done.bytes_after, "damaged": damaged,
-        }))?;
-    } else if done.dropped == 0 {
-        output.line(&[(term::FAINT, "nothing to remove: nothing in the file is forgotten")])?;
-    } else {
+    let json = json!({
+        "dropped": done.dropped, "dropped_ever": done.dropped_ever, "bytes_before": done.bytes_before,
+        "bytes_after": done.bytes_after, "damaged": damaged,
+    });
+    context.print(&json, |output| {
+        if done.dropped == 0 {
+            return output.line(&[(term::FAINT, "nothing to remove: nothing in the file is forgotten")]);
+        }
         let items = term::counted(done.dropped, "forgotten item");
         let (before, after) = (term::size(done.bytes_before), term::size(done.bytes_after));
-        output.done("removed", &format!("{items}; {before} are now {after}"), "")?;
-    }
-    output.flush()?;
+        output.done("removed", &format!("{items}; {before} are now {after}"), "")
+    })?;
     if let Some(path) = damaged {
         context.warn(&format!("what could not be read is kept in {path}; it may hold what was forgotten"));
     }

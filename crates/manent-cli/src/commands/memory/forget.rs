@@ -12,15 +12,10 @@ pub(crate) fn run(context: &Context<'_>, args: &MemoryForgetArgs) -> Result<Exit
         let none = if ids.len() > 1 { "; nothing was forgotten" } else { "" };
         Failure::new(failure.exit, format!("{}{none}", failure.message))
     })?;
-    let mut output = context.output();
-    if output.json {
-        output.json(&json!({"forgotten": done.ids, "active_again": done.active_again}))?;
-    } else {
-        for id in &done.ids {
-            output.done("forgotten", &id.to_string(), "")?;
-        }
-    }
-    output.flush()?;
+    let json = json!({"forgotten": done.ids, "active_again": done.active_again});
+    context.print(&json, |output| {
+        done.ids.iter().try_for_each(|id| output.done("forgotten", &id.to_string(), ""))
+    })?;
     for id in &done.active_again {
         context.note(&format!(
             "item {id}, which it had replaced, is active again; `manent memory forget {id}` if not"

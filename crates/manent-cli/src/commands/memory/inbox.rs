@@ -15,17 +15,17 @@ pub(crate) fn run(context: &Context<'_>, _args: &MemoryInboxArgs) -> Result<Exit
     let items = inbox.items(&Filter::default())?;
     let id_columns = items.iter().map(|item| item.id.to_string().len()).max().unwrap_or(0);
     for item in &items {
-        if output.json {
+        if output.wants_json {
             output.json_line(&item.line)?;
             continue;
         }
         super::print(item, id_columns, &mut output)?;
         let place = item.source.session.as_deref().zip(item.source.seqs);
         if let Some((session, (first, _))) = place {
-            let said = item.source.quote.as_deref().unwrap_or_default();
+            let quote = item.source.quote.as_deref().unwrap_or_default();
             let room =
                 output.columns().unwrap_or(QUOTE_COLUMNS).saturating_sub(id_columns + 2).min(QUOTE_COLUMNS);
-            let line = format!("{} {first}: {said}", term::line(session));
+            let line = format!("{} {first}: {quote}", term::line(session));
             let line = format!("{}  {}", " ".repeat(id_columns), term::fit(&term::line(&line), room));
             output.line(&[(term::FAINT, &line)])?;
         }

@@ -57,7 +57,7 @@ pub(crate) fn run(context: &Context<'_>, args: &MemoryListArgs) -> Result<Exit, 
         shown += 1;
         // The first is the newest, and in files of ours has the highest number.
         id_columns = id_columns.max(item.id.to_string().len());
-        let printed = if output.json {
+        let printed = if output.wants_json {
             output.json_line(&item.line)
         } else {
             super::print(&item, id_columns, &mut output)

@@ -86,7 +86,7 @@ fn print(item: &Item, id_columns: usize, output: &mut Output) -> io::Result<()> 
     let columns = output.columns().unwrap_or(usize::MAX);
     let used: usize = front.iter().map(|(_, text)| text.width()).sum();
     let room = columns.saturating_sub(used);
-    // Where there is little room, what is remembered is worth more than its labels.
+    // If there is little room, labels give way to the text.
     let tags = tags_of(item);
     let tags = if room < TEXT_COLUMNS_MIN * 2 { "".into() } else { term::fit(&tags, columns / 3) };
     let room = room.saturating_sub(tags.width()).clamp(TEXT_COLUMNS_MIN / 2, TEXT_COLUMNS);

@@ -9,11 +9,12 @@ pub(crate) fn run(context: &Context<'_>, args: &MemoryRejectArgs) -> Result<Exit
     context.store(args.wait.time)?.consolidation()?.reject(&args.ids)?;
     let mut output = context.output();
     for id in &args.ids {
-        if output.json {
+        if output.wants_json {
             output.json(&json!({"rejected": id}))?;
         } else {
             output.done("rejected", &id.to_string(), "")?;
         }
     }
-    output.finish()
+    output.flush()?;
+    Ok(Exit::Done)
 }

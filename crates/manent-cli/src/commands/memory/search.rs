@@ -37,7 +37,7 @@ pub(crate) fn run(context: &Context<'_>, args: &MemorySearchArgs) -> Result<Exit
     let mut output = context.output();
     let widest = found.hits.iter().map(|hit| hit.item.id).max().unwrap_or(0).to_string().len();
     for hit in &found.hits {
-        if output.json {
+        if output.wants_json {
             output.json_line(&json_of(hit))?;
             continue;
         }

@@ -17,18 +17,12 @@ pub(crate) fn run(context: &Context<'_>, args: &MemorySelectArgs) -> Result<Exit
     let memory = super::memory(context, Duration::ZERO)?;
     let chosen = memory.select(&args.words.join(" "), args.tokens)?;
     super::warn_of_damage(context, &memory)?;
-    let mut output = context.output();
-    if output.json {
-        output.json(&json!({
-            "ids": chosen.ids, "tokens": chosen.tokens, "left_out": chosen.left_out, "text": chosen.text,
-        }))?;
-    } else {
-        // Items are lines of JSON here, and stay that whatever is in them.
-        for line in chosen.text.lines() {
-            output.plain(&term::json(line))?;
-        }
-    }
-    output.flush()?;
+    let json = json!({
+        "ids": chosen.ids, "tokens": chosen.tokens, "left_out": chosen.left_out, "text": chosen.text,
+    });
+    // Items are lines of JSON here too, and must remain JSON when unsafe characters are escaped.
+    let mut lines = chosen.text.lines();
+    context.print(&json, |output| lines.try_for_each(|line| output.plain(&term::json(line))))?;
     let items = if chosen.ids.len() == 1 { "item" } else { "items" };
     let left =
         if chosen.left_out == 0 { String::new() } else { format!("; {} more did not fit", chosen.left_out) };

@@ -16,10 +16,10 @@ pub(crate) fn run(context: &Context<'_>, args: &MemoryWhyArgs) -> Result<Exit, F
     let all = memory.history(args.id)?;
     let mut output = context.output();
     for (nth, why) in all.iter().enumerate() {
-        if nth > 0 && !output.json {
+        if nth > 0 && !output.wants_json {
             output.line(&[])?;
         }
-        if output.json {
+        if output.wants_json {
             output.json_line(&json_of(why))?;
         } else {
             print(why, &mut output)?;
@@ -84,13 +84,13 @@ fn print(why: &ItemHistory, output: &mut Output) -> io::Result<()> {
     if !why.passage.is_empty() {
         output.line(&[])?;
     }
-    for said in &why.passage {
-        print_said(said, output)?;
+    for turn in &why.passage {
+        print_turn(turn, output)?;
     }
     Ok(())
 }
 
-/// A time as records write it, for people; whatever else stands there, as it is.
+/// Returns the time of a record for people, or its text if it is not a time.
 fn time_of(ts: &str) -> String {
     when::parse_ms(ts).map_or_else(|| term::line(ts).into_owned(), when::minute)
 }
@@ -99,17 +99,17 @@ fn fact(output: &mut Output, name: &str, text: &str) -> io::Result<()> {
     output.line(&[(term::FAINT, &term::pad(name, 10)), (Style::new(), text)])
 }
 
-/// A turn beside the source is faint, the source itself is not.
-fn print_said(said: &SourceTurn, output: &mut Output) -> io::Result<()> {
-    let mark = if said.is_source { ">" } else { " " };
-    let number = format!("{mark} {:>4}  ", said.seq);
-    let text = term::one_line(&said.text, super::LINE_CHARS);
-    let role = format!("{}  ", term::pad(&term::line(&said.role), 9));
+/// Prints a turn of the passage. Turns around the source are faint, the source itself is not.
+fn print_turn(turn: &SourceTurn, output: &mut Output) -> io::Result<()> {
+    let mark = if turn.is_source { ">" } else { " " };
+    let number = format!("{mark} {:>4}  ", turn.seq);
+    let text = term::one_line(&turn.text, super::LINE_CHARS);
+    let role = format!("{}  ", term::pad(&term::line(&turn.role), 9));
     let room = output.columns().map_or(usize::MAX, |columns| columns.saturating_sub(20).max(20));
-    let style = if said.is_source { Style::new() } else { term::FAINT };
+    let style = if turn.is_source { Style::new() } else { term::FAINT };
     let green = term::bold(AnsiColor::Green);
-    let front = if said.is_source { green } else { term::FAINT };
-    output.line(&[(front, &number), (term::role_style(&said.role), &role), (style, &term::fit(&text, room))])
+    let front = if turn.is_source { green } else { term::FAINT };
+    output.line(&[(front, &number), (term::role_style(&turn.role), &role), (style, &term::fit(&text, room))])
 }
 
 fn words(grounds: &Provenance) -> &'static str {
@@ -123,7 +123,7 @@ fn words(grounds: &Provenance) -> &'static str {
     }
 }
 
-/// The item as it is stored, and what is known about it.
+/// Returns the JSON of an item: as it is stored, and behind that what is known about it.
 fn json_of(why: &ItemHistory) -> String {
     let (grounds, quoted) = match &why.provenance {
         Provenance::Told => ("told", None),
@@ -135,17 +135,17 @@ fn json_of(why: &ItemHistory) -> String {
     let passage: Vec<Value> = why
         .passage
         .iter()
-        .map(|said| {
+        .map(|turn| {
             json!({
-                "seq": said.seq, "role": said.role, "ts": said.ts, "content": said.text, "source": said.is_source,
+                "seq": turn.seq, "role": turn.role, "ts": turn.ts, "content": turn.text, "source": turn.is_source,
             })
         })
         .collect();
-    let known = json!({
+    let facts = json!({
         "active": why.active, "replaced_by": why.replaced_by, "grounds": grounds, "quoted_seq": quoted,
         "grounded": why.provenance.is_grounded(), "session": why.session.as_ref().map(|at| at.key.as_str()),
         "passage": passage, "recalls": why.recalls.times, "last_recall": why.recalls.last,
     })
     .to_string();
-    format!(r#"{{"item":{},{}"#, why.item.line.trim_ascii(), known.trim_start_matches('{'))
+    format!(r#"{{"item":{},{}"#, why.item.line.trim_ascii(), facts.trim_start_matches('{'))
 }

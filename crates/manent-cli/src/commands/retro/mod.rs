@@ -94,7 +94,7 @@ pub(crate) fn run(context: &Context<'_>, args: &RetroArgs) -> Result<Exit, Failu
         let what = format!("there are no runs of a session {}; {hint}", term::shell_word(session));
         return Err(Failure::not_found(what));
     }
-    let known = known_skills(context, &store);
+    let known_skills = known_skills(context, &store);
     let project = args.project.as_deref().map(project_path);
     let stop = Arc::new(AtomicBool::new(false));
     // Ctrl-C tells what was read until then. The second one ends us at once.
@@ -107,7 +107,7 @@ pub(crate) fn run(context: &Context<'_>, args: &RetroArgs) -> Result<Exit, Failu
         project: project.as_deref(),
         skill: args.skill.as_deref(),
         session: args.session.as_deref(),
-        known_skills: &known,
+        known_skills: &known_skills,
         stop: Some(&*stop),
         ..ReportQuery::default()
     };
@@ -125,14 +125,14 @@ pub(crate) fn run(context: &Context<'_>, args: &RetroArgs) -> Result<Exit, Failu
     Ok(if stop.load(Ordering::Relaxed) { Exit::Interrupted } else { Exit::Done })
 }
 
-/// The skills that are used here. Whatever is wrong with them is not our question.
+/// Returns the names of the skills that are used here. Errors are ignored: they say nothing about the runs.
 fn known_skills(context: &Context<'_>, store: &Store) -> Vec<String> {
     let Ok(skills) = super::skills::skills_here(context, store) else { return Vec::new() };
     let used = skills.all.iter().filter(|skill| skill.standing == SkillStatus::Used);
     used.map(|skill| skill.name().to_owned()).collect()
 }
 
-/// A skill that nobody ever ran and that is not there is a typing mistake, and no empty report.
+/// Refuses a skill that does not exist and has no runs: it is a typing mistake, and not an empty report.
 fn refuse_unknown_skill(runs: &Runs, question: &ReportQuery<'_>) -> Result<(), Failure> {
     let Some(skill) =
         question.skill.filter(|skill| !question.known_skills.iter().any(|known| known == skill))
@@ -190,23 +190,16 @@ fn show(
     report: &Report,
     narrative: Option<&Narrative>,
 ) -> Result<(), Failure> {
-    if args.html.as_ref().is_some_and(|file| file.as_os_str() == "-") {
-        let mut output = context.output();
-        output.block(report.to_html(narrative).trim_end())?;
-        return Ok(output.flush()?);
-    }
-    if let Some(file) = &args.html {
-        write_page(file, report.to_html(narrative).as_bytes())?;
-        context.note(&format!("{} runs, written to {}", term::count(report.totals.runs), file.display()));
-        return Ok(());
-    }
     let mut output = context.output();
-    if output.json {
-        output.json(&report.to_json(narrative))?;
-    } else if args.md {
-        output.block(report.to_markdown(narrative).trim_end())?;
-    } else {
-        text::print(&mut output, report, narrative)?;
+    match &args.html {
+        Some(file) if file.as_os_str() == "-" => output.block(report.to_html(narrative).trim_end())?,
+        Some(file) => {
+            write_page(file, report.to_html(narrative).as_bytes())?;
+            context.note(&format!("{} runs, written to {}", term::count(report.totals.runs), file.display()));
+        }
+        None if output.wants_json => output.json(&report.to_json(narrative))?,
+        None if args.md => output.block(report.to_markdown(narrative).trim_end())?,
+        None => text::print(&mut output, report, narrative)?,
     }
     Ok(output.flush()?)
 }
@@ -239,8 +232,8 @@ fn write_page(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
     page.end()
 }
 
-/// Keeps the report up to date as a worker in the foreground, until it is told to end. The work itself is the kernel's,
-/// as in a chat; here it is started, and what it does is told.
+/// Keeps the report up to date as a worker in the foreground, until a signal ends it. The kernel does the work, as in a
+/// chat; this starts it and prints its events.
 fn keep_up_to_date(context: &Context<'_>, args: &RetroArgs, every: &str) -> Result<Exit, Failure> {
     let config = configured(context, args, every)?;
     let store = context.store(args.wait.time)?;
@@ -263,14 +256,14 @@ fn keep_up_to_date(context: &Context<'_>, args: &RetroArgs, every: &str) -> Resu
     ));
     runtime.block_on(async {
         tokio::select! {
-            () = tell(context, &mut reviews) => {}
+            () = print_events(context, &mut reviews) => {}
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
         }
         kernel.end(Duration::ZERO).await;
-        // What it was at stops by itself; what it had just done is told. If it does not stop, the next worker clears up
-        // behind it.
-        let _ = tokio::time::timeout(END_WITHIN, tell(context, &mut reviews)).await;
+        // A report that is being made stops by itself, and its event is printed. If it does not stop, the next worker
+        // clears up behind it.
+        let _ = tokio::time::timeout(END_WITHIN, print_events(context, &mut reviews)).await;
     });
     runtime.shutdown_timeout(Duration::ZERO);
     Ok(Exit::Done)
@@ -299,7 +292,7 @@ fn configured(context: &Context<'_>, args: &RetroArgs, every: &str) -> Result<Co
     Ok(config)
 }
 
-/// Nobody is asked unless that is wanted.
+/// Returns the model of the worker. Without `--with-model` no server is asked.
 fn worker_model(
     context: &Context<'_>,
     runtime: &Runtime,
@@ -316,11 +309,11 @@ fn worker_model(
     Ok(model)
 }
 
-/// Tells what is done, a line each time, until there is no more.
-async fn tell(context: &Context<'_>, reviews: &mut Receiver<RetroEvent>) {
+/// Prints the events of the worker, a line each, until there are no more.
+async fn print_events(context: &Context<'_>, reviews: &mut Receiver<RetroEvent>) {
     loop {
         match reviews.recv().await {
-            Ok(RetroEvent::Made(review)) => tell_of(context, &review),
+            Ok(RetroEvent::Made(review)) => note_report(context, &review),
             Ok(RetroEvent::Failed(why)) => context.warn(&format!("no report this time: {why}")),
             Ok(_) | Err(RecvError::Lagged(_)) => {}
             Err(RecvError::Closed) => return,
@@ -328,7 +321,7 @@ async fn tell(context: &Context<'_>, reviews: &mut Receiver<RetroEvent>) {
     }
 }
 
-fn tell_of(context: &Context<'_>, review: &RetroReport) {
+fn note_report(context: &Context<'_>, review: &RetroReport) {
     let runs = term::count(review.runs);
     let plural = if review.runs == 1 { "run" } else { "runs" };
     let alarms = match review.alarms {
@@ -348,7 +341,7 @@ fn tell_of(context: &Context<'_>, review: &RetroReport) {
 
 const END_WITHIN: Duration = Duration::from_secs(2);
 
-/// So many skills are named to whoever names one that is not there.
+/// The number of skills that the error for an unknown skill names.
 const NAMES: usize = 8;
 
 const RETRO_NOTES: &str = "\

@@ -10,8 +10,8 @@ pub(super) fn print(output: &mut Output, report: &Report, narrative: Option<&Nar
     let columns = output.columns().unwrap_or(COLUMNS).max(COLUMNS_MIN);
     first_lines(output, report)?;
     standing_out(output, report, columns)?;
-    if let Some(told) = narrative {
-        model(output, told, columns)?;
+    if let Some(narrative) = narrative {
+        model(output, narrative, columns)?;
     }
     skills(output, report, columns)?;
     failures(output, report, columns)?;
@@ -40,8 +40,8 @@ fn first_lines(output: &mut Output, report: &Report) -> io::Result<()> {
         ("first attempt", &totals.first_try),
         ("checked and good", &totals.verified),
     ];
-    let told = rates.map(|(name, share)| format!("{name} {}", with_interval(share)));
-    output.line(&[(term::FAINT, &told.join("; "))])
+    let rates = rates.map(|(name, share)| format!("{name} {}", with_interval(share)));
+    output.line(&[(term::FAINT, &rates.join("; "))])
 }
 
 fn standing_out(output: &mut Output, report: &Report, columns: usize) -> io::Result<()> {
@@ -98,13 +98,13 @@ fn note_rest(output: &mut Output, all: usize, shown: usize, kinds: &str) -> io::
     output.line(&[(term::FAINT, &format!("  and {} more{kinds}; --json has all", all - shown))])
 }
 
-fn model(output: &mut Output, told: &Narrative, columns: usize) -> io::Result<()> {
-    output.heading(&format!("What {} makes of it", term::line(&told.model)))?;
-    for one in &told.passages {
+fn model(output: &mut Output, narrative: &Narrative, columns: usize) -> io::Result<()> {
+    output.heading(&format!("What {} makes of it", term::line(&narrative.model)))?;
+    for one in &narrative.passages {
         paragraph(output, (Style::new(), "  "), (Style::new(), &one.text), columns)?;
         runs(output, &one.runs, 2, columns)?;
     }
-    for one in &told.edits {
+    for one in &narrative.edits {
         let what = format!("{}: {}", one.skill, one.why);
         paragraph(output, (Style::new(), "  "), (Style::new().bold(), &what), columns)?;
         for line in one.text.lines() {
@@ -114,7 +114,7 @@ fn model(output: &mut Output, told: &Narrative, columns: usize) -> io::Result<()
     }
     let dropped = format!(
         "  {} runs that it named do not exist, {} passages had nothing behind them; nothing was applied",
-        told.unknown_runs, told.dropped
+        narrative.unknown_runs, narrative.dropped
     );
     output.line(&[(term::FAINT, &dropped)])
 }
@@ -182,9 +182,9 @@ fn failures(output: &mut Output, report: &Report, columns: usize) -> io::Result<
 }
 
 fn notes(output: &mut Output, report: &Report, columns: usize) -> io::Result<()> {
-    let asked = report.comparisons.iter().filter(|one| one.chance.is_some()).count();
+    let tests = report.comparisons.iter().filter(|one| one.chance.is_some()).count();
     let mut notes = vec![format!(
-        "n is the number of ended runs; intervals are Wilson's at 95 %; comparisons made: {asked}; the chance of any \
+        "n is the number of ended runs; intervals are Wilson's at 95 %; comparisons made: {tests}; the chance of any \
          false alarm among them is under 5 %"
     )];
     notes.extend(report.notes.iter().cloned());

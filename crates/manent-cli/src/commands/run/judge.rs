@@ -46,31 +46,28 @@ pub(crate) fn run(context: &Context<'_>, args: &RunJudgeArgs) -> Result<Exit, Fa
         note: args.note.clone().unwrap_or_default(),
     };
     let judged = runs.judge(&found.session, &verdict)?;
-    let mut output = context.output();
-    if output.json {
-        let mut line = receipt_json(&found.session, judged.receipt.as_ref());
-        line["run_id"] = judged.run_id.into();
-        line["run_seq"] = judged.run_seq.into();
-        line["attempt"] = judged.attempt.into();
-        line["verified"] = verified.into();
-        line["repeated"] = judged.repeated.into();
-        output.json(&line)?;
-    } else {
-        let (style, word) = match verified {
-            Some(true) => (super::style_of(Status::Success), "good"),
-            Some(false) => (super::style_of(Status::Failure), "bad"),
-            None => (super::style_of(Status::Unknown), "no verdict"),
-        };
-        let attempt = judged.attempt.map_or_else(String::new, |number| format!(", attempt {number}"));
-        let text = format!("  {} {}{attempt}", term::line(&found.skill), term::line(&found.name()));
-        let before = match (judged.repeated, &judged.receipt) {
-            (false, _) => "",
-            (true, Some(_)) => "  said before",
-            (true, None) => "  there was none",
-        };
-        output.line(&[(style, word), (Style::new(), &text), (term::FAINT, before)])?;
-    }
-    output.finish()
+    let mut json = receipt_json(&found.session, judged.receipt.as_ref());
+    json["run_id"] = judged.run_id.into();
+    json["run_seq"] = judged.run_seq.into();
+    json["attempt"] = judged.attempt.into();
+    json["verified"] = verified.into();
+    json["repeated"] = judged.repeated.into();
+    let (status, word) = match verified {
+        Some(true) => (Status::Success, "good"),
+        Some(false) => (Status::Failure, "bad"),
+        None => (Status::Unknown, "no verdict"),
+    };
+    let attempt = judged.attempt.map_or_else(String::new, |number| format!(", attempt {number}"));
+    let text = format!("  {} {}{attempt}", term::line(&found.skill), term::line(&found.name()));
+    let before = match (judged.repeated, &judged.receipt) {
+        (false, _) => "",
+        (true, Some(_)) => "  said before",
+        (true, None) => "  there was none",
+    };
+    context.print(&json, |output| {
+        output.line(&[(super::style_of(status), word), (Style::new(), &text), (term::FAINT, before)])
+    })?;
+    Ok(Exit::Done)
 }
 
 const JUDGE_NOTES: &str = "\

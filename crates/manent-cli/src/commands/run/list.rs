@@ -8,7 +8,7 @@ use std::path::Path;
 use manent::SessionKey;
 use manent::log::RealDisk;
 use manent::log::fs::Disk;
-use manent_runs::{Run, Runs, Status, VerdictRef};
+use manent_runs::{Run, Status, VerdictRef};
 
 use crate::commands::prelude::*;
 use crate::output::column_widths;
@@ -78,10 +78,12 @@ pub(crate) fn run(context: &Context<'_>, args: &RunListArgs) -> Result<Exit, Fai
     let matched = newest.matched;
     let mut rows: Vec<Row> = newest.rows.into_values().rev().collect();
     for row in &mut rows {
-        row.note = row.judged.and_then(|judged| note_of(&runs, &row.session, judged)).unwrap_or_default();
+        // Only for runs that are shown, because there may be many notes.
+        let verdict = row.judged.and_then(|judged| runs.verdict(&row.session, judged.seq).ok().flatten());
+        row.note = verdict.map(|verdict| short(&verdict.note)).unwrap_or_default();
     }
     let mut output = context.output();
-    if output.json {
+    if output.wants_json {
         for row in &rows {
             output.json(&row.json())?;
         }
@@ -97,12 +99,6 @@ pub(crate) fn run(context: &Context<'_>, args: &RunListArgs) -> Result<Exit, Fai
         _ => note(context, all, matched, rows.len()),
     }
     Ok(worst)
-}
-
-/// Reads the note of a verdict. This is done only for runs that are shown, because there may be many notes.
-fn note_of(runs: &Runs, session: &SessionKey, judged: VerdictRef) -> Option<String> {
-    let said = runs.verdict(session, judged.seq).ok().flatten()?;
-    Some(short(&said.note))
 }
 
 fn note(context: &Context<'_>, all: u64, matched: u64, shown: usize) {

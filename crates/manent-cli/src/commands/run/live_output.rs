@@ -1,6 +1,6 @@
 //! The output of a command, shown while it runs.
 //!
-//! A thread of its own shows it: whoever stands still there holds up neither the clock nor the record. On a terminal,
+//! A thread of its own shows it, so that a slow reader holds up neither the clock nor the record. On a terminal,
 //! what comes faster than it can be shown is left out and counted. In a pipe or a file it is data, of which nothing may
 //! be missing: there the command waits until it is read. If whoever read has left, it goes on and is recorded.
 
@@ -23,7 +23,7 @@ pub(super) struct LiveOutput<'a> {
     ended: Receiver<io::Result<()>>,
     terminal: bool,
     /// Bytes that were sent to be shown.
-    told: u64,
+    sent: u64,
     /// Bytes that a terminal was too slow for.
     left_out: u64,
 }
@@ -40,8 +40,7 @@ struct Shared {
 }
 
 impl<'a> LiveOutput<'a> {
-    /// Makes a output of standard output; with `--json`, what a command writes is not shown. Fails if no thread can be
-    /// started.
+    /// Starts the thread that shows the output. With `--json` none is shown. Fails if no thread can be started.
     pub(super) fn new(context: &'a Context<'a>) -> io::Result<LiveOutput<'a>> {
         let is_shown = !context.global.json;
         let terminal = io::stdout().is_terminal();
@@ -58,11 +57,11 @@ impl<'a> LiveOutput<'a> {
             })?;
         }
         let pieces = is_shown.then_some(sender);
-        Ok(LiveOutput { context, pieces, shared, ended, terminal, told: 0, left_out: 0 })
+        Ok(LiveOutput { context, pieces, shared, ended, terminal, sent: 0, left_out: 0 })
     }
 
-    /// Tells how much was left out of what one command wrote.
-    pub(super) fn tell_of_gaps(&mut self) {
+    /// Writes how many bytes of the output of a command were left out.
+    pub(super) fn note_gaps(&mut self) {
         if self.left_out > 0 {
             let note = format!("\n[{} bytes came faster than they could be shown]\n", self.left_out);
             self.left_out = 0;
@@ -93,7 +92,7 @@ impl<'a> LiveOutput<'a> {
             if shown != last.0 {
                 last = (shown, Instant::now());
             } else if last.1.elapsed() > PATIENCE && is_late() {
-                let left = self.told.saturating_sub(shown);
+                let left = self.sent.saturating_sub(shown);
                 return Err(format!(
                     "{left} bytes of what it wrote were not shown, because nobody read them"
                 ));
@@ -107,7 +106,7 @@ impl<'a> LiveOutput<'a> {
         };
         self.shared.waiting.fetch_add(weight(bytes), Ordering::AcqRel);
         if pieces.send(bytes.to_vec()).is_ok() {
-            self.told += bytes.len() as u64;
+            self.sent += bytes.len() as u64;
         }
     }
 

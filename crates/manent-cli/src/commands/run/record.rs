@@ -31,7 +31,7 @@ pub(crate) struct RunRecordArgs {
 }
 
 pub(crate) fn run(context: &Context<'_>, args: &RunRecordArgs) -> Result<Exit, Failure> {
-    let (session, entry) = what_is_what(args)?;
+    let (session, entry) = session_and_entry(args)?;
     let mut recorder = Recorder {
         context,
         runs: super::runs(context, args.wait.time)?,
@@ -56,7 +56,7 @@ pub(crate) fn run(context: &Context<'_>, args: &RunRecordArgs) -> Result<Exit, F
 }
 
 /// Tells the two words apart: the session, and the entry, which is `None` for standard input.
-fn what_is_what(args: &RunRecordArgs) -> Result<(Option<SessionKey>, Option<&str>), Failure> {
+fn session_and_entry(args: &RunRecordArgs) -> Result<(Option<SessionKey>, Option<&str>), Failure> {
     let is_entry = |word: &str| word == "-" || word.trim_start().starts_with('{');
     let (session, entry) = match (args.first.as_deref(), args.second.as_deref()) {
         (Some(word), None) if is_entry(word) => (None, Some(word)),
@@ -87,7 +87,7 @@ struct Waiting {
     /// The line on standard input.
     line: Option<u64>,
     session: SessionKey,
-    /// Until it is recorded.
+    /// `None` once it is being recorded.
     entry: Option<NewEntry>,
     oddities: Vec<Oddity>,
 }
@@ -106,7 +106,7 @@ impl Recorder<'_> {
         let mut input = InputLines::new();
         loop {
             let step = self.read_line(&mut input);
-            // Nothing waits for a line that has not come yet; and what came before an error is kept.
+            // Entries do not wait for a line that has not come yet, and those before an error are recorded.
             if !input.has_more() || self.batch.len() >= BATCH_ENTRIES_MAX || step.is_err() {
                 self.commit()?;
             }
@@ -153,13 +153,13 @@ impl Recorder<'_> {
     fn complain(&mut self, line: Option<u64>, failure: &Failure) {
         self.worst = self.worst.max(failure.exit);
         self.refused += 1;
-        if self.refused <= TOLD_MAX {
+        if self.refused <= MESSAGES_MAX {
             let place = line.map_or_else(String::new, |line| format!("line {line} of standard input: "));
             self.context.complain(&Failure::new(failure.exit, format!("{place}{}", failure.message)));
         }
     }
 
-    /// Records what came, session by session, and gives the receipts in the order in which it came.
+    /// Records the batch, session by session, and prints the receipts in the order of the entries.
     fn commit(&mut self) -> Result<(), Failure> {
         let mut batch = std::mem::take(&mut self.batch);
         let mut receipts: Vec<Option<RunReceipt>> = vec![None; batch.len()];
@@ -201,7 +201,7 @@ impl Recorder<'_> {
         }
         self.worst = self.worst.max(Exit::Unknown);
         self.unsure += 1;
-        if self.unsure <= TOLD_MAX {
+        if self.unsure <= MESSAGES_MAX {
             let place = waiting.place();
             self.context.warn(&format!(
                 "{place} is recorded already, in another program's file, in which nothing is written again: it is \
@@ -216,23 +216,23 @@ impl Recorder<'_> {
             return;
         }
         self.oddities += 1;
-        if self.oddities <= TOLD_MAX {
+        if self.oddities <= MESSAGES_MAX {
             let odd: Vec<String> = waiting.oddities.iter().map(Oddity::to_string).collect();
             self.context.warn(&format!("{} is kept, but odd: {}", waiting.place(), odd.join("; ")));
         }
     }
 
     fn sum_up(&self) {
-        if self.refused > TOLD_MAX {
+        if self.refused > MESSAGES_MAX {
             let message =
                 format!("{} entries were not recorded; the first are named above", term::count(self.refused));
             self.context.complain(&Failure::new(self.worst, message));
         }
-        if self.unsure > TOLD_MAX {
+        if self.unsure > MESSAGES_MAX {
             let unsure = term::count(self.unsure);
             self.context.warn(&format!("of {unsure} entries it is unknown whether they survive a power cut"));
         }
-        if self.oddities > TOLD_MAX {
+        if self.oddities > MESSAGES_MAX {
             self.context.warn(&format!("{} entries are odd in some way", term::count(self.oddities)));
         }
     }
@@ -241,7 +241,7 @@ impl Recorder<'_> {
 fn print(output: &mut Output, waiting: &Waiting, recorded: &RunReceipt) -> io::Result<()> {
     let RunReceipt { run_id, receipt, repeated, .. } = recorded;
     let session = &waiting.session;
-    if output.json {
+    if output.wants_json {
         let mut line = receipt_json(session, Some(receipt));
         line["run_id"] = run_id.as_str().into();
         line["repeated"] = (*repeated).into();
@@ -254,8 +254,8 @@ fn print(output: &mut Output, waiting: &Waiting, recorded: &RunReceipt) -> io::R
 }
 
 const BATCH_ENTRIES_MAX: usize = 256;
-/// After so many complaints, the rest is counted.
-const TOLD_MAX: u64 = 20;
+/// The number of messages of a kind that are printed; the rest is counted.
+const MESSAGES_MAX: u64 = 20;
 
 const RECORD_NOTES: &str = "\
 An entry with an idempotency_key (or a run_id) that was recorded before is not recorded again, and

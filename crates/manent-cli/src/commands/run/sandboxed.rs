@@ -29,7 +29,7 @@ use super::live_output::LiveOutput;
 use crate::commands::prelude::*;
 use crate::commands::skills::skills_here;
 use crate::context::user_home;
-use crate::output::ReceiptOutput;
+use crate::output::{ReceiptOutput, receipt_json};
 
 pub(crate) fn run(context: &Context<'_>, args: &RunExecArgs) -> Result<Exit, Failure> {
     let session = session_key(&args.session)?;
@@ -77,7 +77,7 @@ pub(crate) fn run(context: &Context<'_>, args: &RunExecArgs) -> Result<Exit, Fai
     tell(context, &started, done, shown)
 }
 
-/// Tells how the run with this key ended that is not run again.
+/// Returns the failure for a run that ended before under the same key, and prints its JSON.
 fn ended_before(context: &Context<'_>, runs: &Runs, started: &StartedRun) -> Result<Failure, Failure> {
     let id = started.run_id();
     let mut status = Status::Unknown;
@@ -88,12 +88,11 @@ fn ended_before(context: &Context<'_>, runs: &Runs, started: &StartedRun) -> Res
         status = run.status;
         ControlFlow::Break(())
     })?;
+    // Without --json, standard output is locked by the thread that shows the output.
     if context.global.json {
         let session = started.session.as_str();
-        let told = json!({"session": session, "run_id": id, "repeated": true, "status": status.word()});
-        let mut output = context.output();
-        output.json(&told)?;
-        output.flush()?;
+        let json = json!({"session": session, "run_id": id, "repeated": true, "status": status.word()});
+        context.print(&json, |_| Ok(()))?;
     }
     let ended = match status {
         Status::Success => "with success",
@@ -124,7 +123,7 @@ fn input_of(args: &RunExecArgs) -> Option<Box<RawValue>> {
     RawValue::from_string(input.to_string()).ok()
 }
 
-/// A flag that the usual signals raise, and which one did. A second Ctrl-C is not needed: the first stops everything.
+/// Returns a flag that the usual signals raise, and the number of the one that did. The first Ctrl-C stops everything.
 fn stop_by_signals() -> Result<(StopFlag, Arc<AtomicUsize>), Failure> {
     let signal = Arc::new(AtomicUsize::new(0));
     for number in [SIGINT, SIGTERM, SIGHUP] {
@@ -214,7 +213,7 @@ impl Work<'_> {
                 false if is_unknown => Status::Unknown,
                 false => Status::Failure,
             };
-            // What the sandbox refuses it refuses again, and a program that is missing stays so.
+            // The sandbox would refuse it again, and a program that is missing stays missing.
             let is_unchecked = last.unchecked.as_ref().is_some_and(|unchecked| unchecked.is_missing);
             let is_hopeless = last.refused.is_some() || last.hint.is_some() || is_unchecked;
             if last.is_good || is_hopeless || self.is_interrupted() {
@@ -265,7 +264,7 @@ impl Work<'_> {
         match &self.args.verify {
             Some(verify) if is_good => self.check(attempt, verify, notes, output),
             verify => {
-                // Nothing is known of a command that was interrupted.
+                // An interrupted command was not verified.
                 let is_bad = verify.is_some() && attempt.error_class != INTERRUPTED;
                 attempt.verified = is_bad.then_some(false);
                 Tried { is_good, hint, ..Tried::default() }
@@ -294,8 +293,8 @@ impl Work<'_> {
         attempt.cut.0 += checked.stdout.cut_bytes;
         attempt.cut.1 += checked.stdout.cut_lines;
         end_line(&mut attempt.runner_output);
-        let (ending, said) = (checked.ending, checked.stdout.text());
-        let _ = write!(attempt.runner_output, "[verification: {ending}]\n{said}");
+        let (ending, text) = (checked.ending, checked.stdout.text());
+        let _ = write!(attempt.runner_output, "[verification: {ending}]\n{text}");
         record_notes(attempt, &checked.notes);
         let mut unchecked = unchecked(ending);
         if let Some(unchecked) = unchecked.as_mut().filter(|unchecked| unchecked.is_missing)
@@ -319,7 +318,7 @@ impl Work<'_> {
         screen: &mut LiveOutput<'_>,
     ) -> Result<CommandOutcome, SandboxError> {
         let outcome = self.sandbox.run_observed(&self.policy, line, &self.stop, screen);
-        screen.tell_of_gaps();
+        screen.note_gaps();
         outcome
     }
 
@@ -460,13 +459,13 @@ fn json_of(started: &StartedRun, ended: &RunEnd, recorded: &RunReceipt) -> Value
         })
     };
     let attempts: Vec<Value> = ended.attempts.iter().zip(1..).map(attempt).collect();
-    let receipt = &recorded.receipt;
-    json!({
-        "session": started.session.as_str(), "id": &*receipt.id, "seq": receipt.seq,
-        "offset": receipt.position.raw(), "durability": receipt.durability.word(),
-        "run_id": recorded.run_id, "repeated": recorded.repeated, "status": ended.status.word(),
-        "duration_ms": ms(ended.duration), "attempts": attempts,
-    })
+    let mut json = receipt_json(&started.session, Some(&recorded.receipt));
+    json["run_id"] = recorded.run_id.as_str().into();
+    json["repeated"] = recorded.repeated.into();
+    json["status"] = ended.status.word().into();
+    json["duration_ms"] = ms(ended.duration).into();
+    json["attempts"] = attempts.into();
+    json
 }
 
 fn ms(duration: Duration) -> u64 {
@@ -482,7 +481,7 @@ fn hidden_hint(policy: &SandboxPolicy, program: &OsStr) -> Option<String> {
     }
     let home = policy.home.as_deref();
     let mut dirs = vec![to_let_in(&real, home)];
-    // What rustup puts there only starts what is in its own directory.
+    // The programs of rustup start those in its own directory.
     let rustup = std::env::var_os("RUSTUP_HOME").map(PathBuf::from).or_else(|| Some(home?.join(".rustup")));
     if found.with_file_name("rustup").is_file() {
         dirs.extend(rustup.filter(|dir| dir.is_dir()));

@@ -27,9 +27,12 @@ pub(crate) fn run(context: &Context<'_>, args: &RunShowArgs) -> Result<Exit, Fai
         if run.seq != found.seq || run.run_id != found.run_id {
             return ControlFlow::Continue(());
         }
-        let said = said_afterwards(&runs, &found.session, run);
-        let print = if output.json { print_json } else { print };
-        printed = Some(print(&found.session, run, &said, &mut output));
+        let verdicts = verdicts_of(&runs, &found.session, run);
+        printed = Some(if output.wants_json {
+            output.json_line(&json_of(&found.session, run, &verdicts))
+        } else {
+            print(&found.session, run, &verdicts, &mut output)
+        });
         ControlFlow::Break(())
     })?;
     super::warn_of_damage(context, &runs, &found.session, &seen);
@@ -38,64 +41,63 @@ pub(crate) fn run(context: &Context<'_>, args: &RunShowArgs) -> Result<Exit, Fai
         return Err(Failure::not_found(what));
     };
     printed?;
-    output.finish()
+    output.flush()?;
+    Ok(Exit::Done)
 }
 
-/// The verdicts that count, by the numbers of their records. One that cannot be read any more is not there.
-type Said = BTreeMap<u64, Verdict<'static>>;
+/// The verdicts that count and can be read, by the numbers of their records.
+type Verdicts = BTreeMap<u64, Verdict<'static>>;
 
-fn said_afterwards(runs: &Runs, session: &SessionKey, run: &Run<'_>) -> Said {
+fn verdicts_of(runs: &Runs, session: &SessionKey, run: &Run<'_>) -> Verdicts {
     let judged = run.attempts.iter().filter_map(|attempt| attempt.judged).chain(run.judged);
     let read = |seq: u64| Some((seq, runs.verdict(session, seq).ok().flatten()?));
     let seqs: BTreeSet<u64> = judged.map(|judgement| judgement.seq).collect();
     seqs.into_iter().filter_map(read).collect()
 }
 
-/// A verdict as a person reads it: when it was given, and what was said with it.
-fn told_afterwards(word: &str, judged: Option<VerdictRef>, said: &Said) -> String {
+/// Describes a verdict for a person: the word, the time at which it was given, and its note.
+fn verdict_words(word: &str, judged: Option<VerdictRef>, verdicts: &Verdicts) -> String {
     let Some(judgement) = judged else { return word.to_owned() };
     let at = judgement.at_ms.map_or_else(String::new, |ms| format!(" {}", when::format_ms(ms)));
-    let note = said.get(&judgement.seq).map_or("", |verdict| &*verdict.note);
+    let note = verdicts.get(&judgement.seq).map_or("", |verdict| &*verdict.note);
     let colon = if note.is_empty() { "" } else { ": " };
     format!("{word}, said afterwards{at}{colon}{note}")
 }
 
-fn print_json(session: &SessionKey, run: &Run<'_>, said: &Said, output: &mut Output) -> io::Result<()> {
+fn json_of(session: &SessionKey, run: &Run<'_>, verdicts: &Verdicts) -> String {
     let verdict = |(attempt, verified, judged): (Option<u64>, Option<bool>, VerdictRef)| {
-        let said = said.get(&judged.seq);
+        let found = verdicts.get(&judged.seq);
         json!({
             "seq": judged.seq, "attempt": attempt, "verified": verified,
-            "timestamp": said.map(|verdict| &*verdict.timestamp), "note": said.map(|verdict| &*verdict.note),
+            "timestamp": found.map(|verdict| &*verdict.timestamp), "note": found.map(|verdict| &*verdict.note),
         })
     };
-    let of_attempts = run
-        .attempts
-        .iter()
-        .enumerate()
+    let attempts = run.attempts.iter().enumerate();
+    let of_attempts = attempts
         .filter_map(|(nth, attempt)| Some((Some(run.number_of(nth)), attempt.verified, attempt.judged?)));
     let is_good = Some(run.status == Status::Success);
     let of_run = run.judged.filter(|_| run.attempts.is_empty()).map(|judged| (None, is_good, judged));
-    let verdicts: Vec<Value> = of_attempts.chain(of_run).map(verdict).collect();
+    let json_verdicts: Vec<Value> = of_attempts.chain(of_run).map(verdict).collect();
     let odd: Vec<String> = run.oddities.iter().map(Oddity::to_string).collect();
     let head = json!({
         "session": session.as_str(), "seq": run.seq, "run_id": run.run_id, "status": run.status.word(),
-        "oddities": odd, "verdicts": verdicts,
+        "oddities": odd, "verdicts": json_verdicts,
     });
     let head = head.to_string();
     // The entry itself goes out as it stands: numbers of any size, and members that we know nothing of.
     let is_json = serde_json::from_str::<&RawValue>(run.line).is_ok();
     let line = if is_json { run.line } else { "null" };
-    output.json_line(&format!("{},\"entry\":{line}}}", head.trim_end_matches('}')))
+    format!("{},\"entry\":{line}}}", head.trim_end_matches('}'))
 }
 
-fn print(session: &SessionKey, run: &Run<'_>, said: &Said, output: &mut Output) -> io::Result<()> {
+fn print(session: &SessionKey, run: &Run<'_>, verdicts: &Verdicts, output: &mut Output) -> io::Result<()> {
     let status = run.status.word();
     let skill = term::line(&run.skill);
     output.line(&[(Style::new().bold(), &skill), (super::style_of(run.status), &format!("  {status}"))])?;
     let at = run.at_ms.map_or_else(|| run.timestamp.to_string(), when::format_ms);
     let entry_says = if run.final_status.eq_ignore_ascii_case(status) { "" } else { &run.final_status };
     let word = if run.status == Status::Success { "good" } else { "bad" };
-    let judged = run.judged.map_or_else(String::new, |_| told_afterwards(word, run.judged, said));
+    let judged = run.judged.map_or_else(String::new, |_| verdict_words(word, run.judged, verdicts));
     let took = run.duration_ms.map_or_else(String::new, term::lasting);
     let place = format!("{session}:{}", run.seq);
     for (name, text) in [
@@ -120,20 +122,20 @@ fn print(session: &SessionKey, run: &Run<'_>, said: &Said, output: &mut Output) 
         member(output, "", "odd", &odd.to_string())?;
     }
     for (attempt, nth) in run.attempts.iter().zip(1_u64..) {
-        print_attempt(attempt, nth, said, output)?;
+        let number = attempt.attempt.unwrap_or(nth);
+        output.line(&[(Style::new().bold(), &format!("attempt {number}")), (Style::new(), "")])?;
+        print_attempt(attempt, verdicts, output)?;
     }
     Ok(())
 }
 
-fn print_attempt(attempt: &Attempt<'_>, nth: u64, said: &Said, output: &mut Output) -> io::Result<()> {
-    let number = attempt.attempt.unwrap_or(nth);
+fn print_attempt(attempt: &Attempt<'_>, verdicts: &Verdicts, output: &mut Output) -> io::Result<()> {
     let verified = match attempt.verified {
         Some(true) => "verified",
         Some(false) => "not verified",
         None => "",
     };
-    let checked = told_afterwards(verified, attempt.judged, said);
-    output.line(&[(Style::new().bold(), &format!("attempt {number}")), (Style::new(), "")])?;
+    let checked = verdict_words(verified, attempt.judged, verdicts);
     let took = attempt.duration_ms.map_or_else(String::new, term::lasting);
     let exit = attempt.exit_code.map_or_else(String::new, |code| code.to_string());
     for (name, text) in [

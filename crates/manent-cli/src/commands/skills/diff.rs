@@ -58,7 +58,7 @@ pub(super) fn json_of(difference: &SkillDifference) -> Value {
 }
 
 pub(super) fn show(difference: &SkillDifference, output: &mut Output) -> io::Result<()> {
-    if output.json {
+    if output.wants_json {
         return output.json(&json_of(difference));
     }
     let bold = Style::new().bold();

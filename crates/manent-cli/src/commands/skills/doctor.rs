@@ -24,7 +24,7 @@ pub(crate) fn run(context: &Context<'_>, args: &SkillsDoctorArgs) -> Result<Exit
     let catalogue = skills.catalogue(budget, &Tokens::default());
     let findings = findings(&skills, &catalogue);
     let mut output = context.output();
-    if output.json {
+    if output.wants_json {
         output.json(&json!({
             "kind": "catalogue", "text": catalogue.text, "tokens": catalogue.tokens,
             "budget": catalogue.budget, "names": catalogue.names,

@@ -14,7 +14,7 @@ pub(crate) fn run(context: &Context<'_>, _args: &SkillsListArgs) -> Result<Exit,
     let here = SkillsHere::open(context)?;
     let skills = here.skills(context);
     let mut output = context.output();
-    if output.json {
+    if output.wants_json {
         for skill in &skills.all {
             let mut line = super::json_of(skill);
             line["tokens"] = json!(tokens_of(skill));

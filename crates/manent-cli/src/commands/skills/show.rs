@@ -19,27 +19,21 @@ pub(crate) fn run(context: &Context<'_>, args: &SkillsShowArgs) -> Result<Exit, 
     let here = SkillsHere::open(context)?;
     let skill = find(context, &here, &args.name)?;
     let text = match &skill.standing {
-        // It has no instructions that anybody would be given; what is in the file can be seen all the same.
+        // A skipped skill has no instructions for models; its file is shown all the same.
         SkillStatus::Skipped(_) => skill.read().0.body,
         _ => skill.activate()?.text,
     };
     let tokens = Tokens::default().count(&text);
-    let mut output = context.output();
-    if output.json {
-        let mut line = super::json_of(&skill);
-        let manifest = &skill.manifest;
-        line["license"] = json!(manifest.license);
-        line["compatibility"] = json!(manifest.compatibility);
-        line["metadata"] = json!(manifest.metadata);
-        line["allowed_tools"] = json!(manifest.allowed_tools);
-        line["extra"] = json!(manifest.extra);
-        line["tokens"] = json!(tokens);
-        line["text"] = json!(text);
-        output.json(&line)?;
-    } else {
-        print(&skill, tokens, &text, &mut output)?;
-    }
-    output.flush()?;
+    let mut json = super::json_of(&skill);
+    let manifest = &skill.manifest;
+    json["license"] = json!(manifest.license);
+    json["compatibility"] = json!(manifest.compatibility);
+    json["metadata"] = json!(manifest.metadata);
+    json["allowed_tools"] = json!(manifest.allowed_tools);
+    json["extra"] = json!(manifest.extra);
+    json["tokens"] = json!(tokens);
+    json["text"] = json!(text);
+    context.print(&json, |output| print(&skill, tokens, &text, output))?;
     if let Some(why) = super::reason(&skill) {
         context.warn(&format!("{} is {}: {why}", skill.name(), skill.standing.word()));
     }

@@ -25,10 +25,10 @@ pub(crate) fn run(context: &Context<'_>, args: &SkillsTrustArgs) -> Result<Exit,
     }
     let skills = here.skills_of(context, folder.clone());
     let before = trusted.of(&folder);
-    // What is shown and what is trusted is the same: it was read once.
+    // The skills are read once, so that those shown are those trusted.
     let differing = if before == TrustState::None { Vec::new() } else { diff::of(&before, &skills) };
     let mut output = context.output();
-    if !output.json {
+    if !output.wants_json {
         for difference in &differing {
             diff::show(difference, &mut output)?;
         }
@@ -56,7 +56,7 @@ pub(super) fn print_trust(
     names: &[&str],
     differing: &[SkillDifference],
 ) -> io::Result<()> {
-    if output.json {
+    if output.wants_json {
         let (folder, is_trusted) = (folder.to_string_lossy(), verb == "trusted");
         let differing: Vec<Value> = differing.iter().map(diff::json_of).collect();
         return output.json(

@@ -11,7 +11,7 @@ pub(crate) type SkillsUntrustArgs = Folder;
 pub(crate) fn run(context: &Context<'_>, args: &SkillsUntrustArgs) -> Result<Exit, Failure> {
     let here = SkillsHere::open(context)?;
     let dir = args.dir.clone().unwrap_or_else(|| here.cwd.clone());
-    // What is gone is named as it was noted: by its whole path.
+    // A folder that is gone was noted by its whole path.
     let folder = here.project(&here.cwd.join(dir));
     let trusted = TrustedFolders::load(&here.store);
     if trusted.trouble().is_none() && !trusted.holds(&folder) {
@@ -21,5 +21,6 @@ pub(crate) fn run(context: &Context<'_>, args: &SkillsUntrustArgs) -> Result<Exi
     let folder = TrustedFolders::distrust(&*here.disk, &here.store, &folder)?;
     let mut output = context.output();
     print_trust(&mut output, "untrusted", &folder, &[], &[])?;
-    output.finish()
+    output.flush()?;
+    Ok(Exit::Done)
 }

@@ -61,7 +61,7 @@ fn at(here: &SkillsHere, path: &Path) -> Result<Vec<Skill>, Failure> {
 fn check(skill: &Skill, tokens: &Tokens, output: &mut Output) -> io::Result<bool> {
     let problems = skill.check(tokens);
     let is_fine = problems.iter().all(|problem| problem.rule.grade() == Severity::Advice);
-    if output.json {
+    if output.wants_json {
         output.json(&json!({
             "name": skill.name(), "file": skill.file.to_string_lossy(), "ok": is_fine,
             "problems": problems.iter().map(super::json_of_problem).collect::<Vec<_>>(),
