@@ -31,6 +31,7 @@
 
 mod catalogue;
 mod corpus;
+pub mod english;
 mod error;
 mod pages;
 mod query;

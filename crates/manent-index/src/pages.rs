@@ -187,7 +187,7 @@ pub(crate) const PAGE_BYTES: usize = 8192;
 /// The number of bytes of a file that are kept in memory.
 const CACHE_BYTES: usize = 2 * 1024 * 1024;
 /// Changes with everything that is kept in pages: an index of another version is made anew.
-const MAGIC: &[u8; 8] = b"manidx03";
+const MAGIC: &[u8; 8] = b"manidx04";
 const END_BYTES: usize = MAGIC.len() + 8 + 4;
 
 /// Appends a varint (LEB128): seven bits a byte, the low ones first; the last byte has no high bit.

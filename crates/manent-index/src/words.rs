@@ -3,18 +3,13 @@
 //! A word is a run of letters and digits; everything else separates. A term is the word as people type it when they
 //! search: lower case, without accents. Scripts that write no spaces give one term a character, so that any part of a
 //! sentence is found as a phrase. Terms are bounded, or one line of base64 would be a term of a megabyte.
-//!
-//! Indexes hold words as they are. Stems of English words are computed when a query asks for them, so that a better
-//! stemmer needs no new index.
 
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use frostem::{Algorithm, Stemmer};
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::{compose, decompose_compatible, is_combining_mark};
 
@@ -118,6 +113,35 @@ impl Words {
         self.folded.shrink_to(BUFFER_BYTES_MAX);
     }
 }
+
+/// Calls `each` with every part of a word that is written as `camelCase`, in lower case, and the bytes it was made of.
+/// Calls nothing for a word that is written in one piece, and for what looks like an encoding rather than a name.
+pub(crate) fn parts_of(word: &str, mut each: impl FnMut(&str, Range<usize>)) {
+    let bytes = word.as_bytes();
+    let Some((_, behind)) = bytes.split_first() else { return };
+    if !behind.iter().any(u8::is_ascii_uppercase) || bytes.len() > TERM_BYTES_MAX || !word.is_ascii() {
+        return;
+    }
+    // A part begins at a capital behind a small letter or digit, and at the last capital before a small letter.
+    let begins = |at: &usize| {
+        bytes[*at].is_ascii_uppercase()
+            && (!bytes[at - 1].is_ascii_uppercase() || bytes.get(at + 1).is_some_and(u8::is_ascii_lowercase))
+    };
+    let starts: Vec<usize> = (1..bytes.len()).filter(begins).collect();
+    if starts.is_empty() || starts.len() >= PARTS_MAX {
+        return;
+    }
+    let mut start = 0;
+    for end in starts.into_iter().chain([bytes.len()]) {
+        if end - start > 1 {
+            each(&word[start..end].to_ascii_lowercase(), start..end);
+        }
+        start = end;
+    }
+}
+
+/// A word with more capitals in it is no name that somebody thought of.
+const PARTS_MAX: usize = 7;
 
 const GAP: u8 = 0;
 const PLAIN: u8 = 1;
@@ -243,7 +267,7 @@ fn class_by_tables(c: char) -> Class {
 }
 
 /// Returns true if the script of a character does not put spaces between words.
-fn is_spaceless(c: char) -> bool {
+pub(crate) fn is_spaceless(c: char) -> bool {
     matches!(c,
         // Thai and Lao; Myanmar; Hangul letters; Khmer; Tai scripts.
         '\u{E00}'..='\u{EFF}' | '\u{1000}'..='\u{109F}' | '\u{1100}'..='\u{11FF}' | '\u{1780}'..='\u{17FF}'
@@ -320,56 +344,3 @@ fn fold_by_tables(c: char, folded: &mut String) {
         }
     });
 }
-
-/// Returns the stem of an English word, by Snowball. Numbers, names with digits and other scripts stay as they are.
-pub fn stem(term: &str) -> Cow<'_, str> {
-    if !term.is_empty() && term.bytes().all(|b| b.is_ascii_lowercase()) {
-        Stemmer::new(Algorithm::English).stem(term)
-    } else {
-        Cow::Borrowed(term)
-    }
-}
-
-/// Returns a prefix that all words with this stem share: look up the words with it, then compare their stems.
-///
-/// The stemmer mostly cuts, but it also writes a few endings of its own; here these are taken off again.
-pub(crate) fn stem_prefix(stem: &str) -> &str {
-    match stem.as_bytes() {
-        // From `skies`.
-        b"sky" => "sk",
-        // From `dying`, `lying`, `tying`, `vying`.
-        [_, b'i', b'e'] => &stem[..stem.len() - 2],
-        // From `hoping` (hope), `flies` (fli), `happiness` (happi).
-        _ => {
-            let bare = stem.strip_suffix(['e', 'i']).unwrap_or(stem);
-            // From `possibility` (possibl).
-            match bare {
-                "" => stem,
-                bare if bare.ends_with("bl") => &bare[..bare.len() - 1],
-                bare => bare,
-            }
-        }
-    }
-}
-
-/// Returns whether a term is an English stop word: it only connects others, and so would find everything.
-pub fn is_stop(term: &str) -> bool {
-    STOPS.binary_search(&term).is_ok()
-}
-
-/// Sorted. Includes what an apostrophe leaves behind: `don't` is `don` and `t`.
-#[rustfmt::skip]
-static STOPS: &[&str] = &[
-    "a", "about", "again", "ain", "all", "also", "am", "an", "and", "any", "anyone", "anything", "are", "aren",
-    "as", "at", "be", "because", "been", "before", "being", "but", "by", "can", "could", "couldn", "d", "did",
-    "didn", "do", "does", "doesn", "doing", "don", "done", "each", "either", "else", "etc", "ever", "every", "few",
-    "for", "from", "get", "give", "go", "got", "had", "hadn", "has", "hasn", "have", "haven", "having", "he", "her",
-    "here", "hers", "herself", "him", "himself", "his", "how", "i", "if", "in", "into", "is", "isn", "it", "its",
-    "itself", "just", "ll", "m", "me", "might", "mine", "more", "most", "much", "must", "mustn", "my", "myself",
-    "no", "nor", "not", "of", "on", "or", "other", "our", "ours", "ourselves", "out", "own", "please", "re", "s",
-    "same", "shall", "shan", "she", "should", "shouldn", "so", "some", "such", "t", "tell", "than", "that", "the",
-    "their", "theirs", "them", "themselves", "then", "there", "these", "they", "this", "those", "to", "too", "up",
-    "us", "ve", "very", "was", "wasn", "we", "were", "weren", "what", "whatever", "when", "where", "which", "while",
-    "who", "whom", "whose", "why", "will", "with", "would", "wouldn", "y", "you", "your", "yours", "yourself",
-    "yourselves",
-];

@@ -3,10 +3,13 @@
 //! Everything that is typed is valid unless it would search for something other than was meant: text from anywhere can
 //! be pasted, and is searched for its words. The parser reads a query once, from left to right.
 
+pub(crate) mod dates;
 pub(crate) mod matching;
-pub(crate) mod related;
+pub(crate) mod question;
+pub(crate) mod ranking;
 pub(crate) mod score;
 pub(crate) mod search;
+pub(crate) mod second_look;
 pub(crate) mod snippet;
 #[cfg(test)]
 mod tests;
@@ -65,12 +68,14 @@ pub struct Query {
     pub(crate) since_ms: Option<i64>,
     /// Earlier than this.
     pub(crate) until_ms: Option<i64>,
-    /// The query consists of bare words, which may be searched one by one if no record has them all.
+    /// The query consists of bare words, any of which a record may lack.
     pub(crate) plain: bool,
-    /// Records that hold only some of the words are as welcome as those that hold them all.
+    /// The query is a question even if it is a single word, whose exact matches come first otherwise.
     pub(crate) loose: bool,
-    /// The words that were typed bare, in order, for a search by any of them.
-    pub(crate) words: Vec<String>,
+    /// The items that were typed bare, in order.
+    pub(crate) typed: Vec<String>,
+    /// The time at which the query was parsed, from which `yesterday` is reckoned.
+    pub(crate) asked_ms: i64,
 }
 
 /// Alternatives: a record satisfies it that holds any of them. Mostly there is one.
@@ -138,7 +143,7 @@ impl Query {
             return Err(QueryError::TooLong { bytes: text.len() });
         }
         let mut parser =
-            Parser { now_ms, splitter: Words::default(), query: Query::default(), pieces: Vec::new() };
+            Parser { now_ms, splitter: Words::default(), query: Query { asked_ms: now_ms, ..Query::default() }, pieces: Vec::new() };
         let mut rest = text;
         while let Some(item) = next_item(&mut rest) {
             parser.take(&item)?;
@@ -149,14 +154,25 @@ impl Query {
     /// The words of a question and nothing else, any of which may be missing: what a user writes to a model is no
     /// query, whatever signs are in it. `None` if it has no words.
     pub fn of_question(text: &str) -> Option<Query> {
-        let (mut words, mut seen) = (String::new(), HashSet::new());
-        Words::default().split(text, |term, _| {
-            if seen.len() < QUESTION_WORDS_MAX && seen.insert(term.to_owned()) {
-                words.push_str(term);
-                words.push(' ');
+        let (mut typed, mut seen, mut splitter) = (Vec::new(), HashSet::new(), Words::default());
+        for item in text.split_whitespace() {
+            let mut has_words = false;
+            splitter.split(item, |term, _| {
+                seen.insert(term.to_owned());
+                has_words = true;
+            });
+            if seen.len() > QUESTION_WORDS_MAX {
+                break;
             }
-        });
-        Some(Query { loose: true, ..Query::parse(&words, clock::now_ms()).ok()? })
+            if has_words {
+                typed.push(item.to_owned());
+            }
+        }
+        if typed.is_empty() {
+            typed.extend(seen.iter().next().cloned());
+        }
+        let asked_ms = clock::now_ms();
+        (!typed.is_empty()).then(|| Query { plain: true, loose: true, typed, asked_ms, ..Query::default() })
     }
 
     /// Narrows it to a role, or to several with commas between them, as `role:` does. The default query, without words,
@@ -283,6 +299,7 @@ fn is_quote(c: char) -> bool {
 /// Text that was typed, before it is known what `OR` means.
 #[expect(clippy::struct_excessive_bools, reason = "each is a property of the text that was typed")]
 struct Piece {
+    text: String,
     phrase: Phrase,
     excluded: bool,
     /// Neither in quotes nor with a star.
@@ -333,6 +350,7 @@ impl Parser {
             _ => None,
         };
         self.pieces.push(Piece {
+            text: item.text.to_owned(),
             bare: !item.quoted && !phrase.prefix,
             phrase,
             excluded: item.excluded,
@@ -416,7 +434,7 @@ impl Parser {
             }
             plain &= piece.bare && !piece.excluded;
             if piece.bare && !piece.excluded {
-                self.query.words.extend(piece.phrase.terms.iter().cloned());
+                self.query.typed.push(piece.text);
             }
             let list = if piece.excluded { &mut self.query.not } else { &mut self.query.must };
             match (joined.take(), list.last_mut()) {

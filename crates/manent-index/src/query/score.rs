@@ -33,6 +33,11 @@ impl<'a> TopK<'a> {
         TopK { best: Vec::with_capacity(limit.min(1024)), limit, tie }
     }
 
+    /// Returns the number of records that are kept.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
     /// An empty one for the same question.
     pub(crate) fn another(&self) -> TopK<'a> {
         TopK::new(self.limit, self.tie)
@@ -66,7 +71,12 @@ impl<'a> TopK<'a> {
     }
 
     fn order(&self, a: &Scored, b: &Scored) -> Ordering {
-        b.score.total_cmp(&a.score).then(b.second.cmp(&a.second)).then_with(|| (self.tie)(a, b))
+        TopK::compare(a, b, self.tie)
+    }
+
+    /// Compares two records: the better one is less.
+    pub(crate) fn compare(a: &Scored, b: &Scored, tie: Tie<'_>) -> Ordering {
+        b.score.total_cmp(&a.score).then(b.second.cmp(&a.second)).then_with(|| tie(a, b))
     }
 
     pub(crate) fn into_best(self) -> Vec<Scored> {
@@ -79,8 +89,8 @@ pub(crate) fn norm_of(words: u32) -> u8 {
     LENGTHS.partition_point(|length| *length <= words).saturating_sub(1) as u8
 }
 
-pub(crate) fn length_of(norm: u8) -> u32 {
-    LENGTHS[usize::from(norm)]
+pub(crate) const fn length_of(norm: u8) -> u32 {
+    LENGTHS[norm as usize]
 }
 
 /// Returns what a word with so many occurrences adds to the score of a record of this length, before its weight.
@@ -97,10 +107,11 @@ pub(crate) const fn rounded(number: u32) -> f32 {
     number as f32
 }
 
-/// Computes [`impact`] for a length that is not encoded.
+/// Returns how much so many occurrences of a word speak for it in a record of this length, from 0 to 1.
 #[inline]
-pub(crate) fn impact_of_length(times: f32, length: f32) -> f32 {
-    times * (K1 + 1.0) / (times + penalty(length))
+pub(crate) fn saturation(times: u32, norm: u8) -> f32 {
+    let times = rounded(times);
+    times / (times + PENALTIES[usize::from(norm)])
 }
 
 /// The weight of a word that stands in `found` of `all` turns: rare ones tell more.

@@ -15,8 +15,10 @@ use crate::catalogue::{Row, RowRef};
 use crate::corpus::{Corpus, Document};
 use crate::error::{IndexDamage, IndexResult, Result};
 use crate::query::matching::{is_exact, matching};
-use crate::query::related::related;
+use crate::query::question::Question;
+use crate::query::ranking::rank;
 use crate::query::score::{Scored, TopK};
+use crate::query::second_look::{SECOND_LOOK, Sketch, TextFit, fit};
 use crate::query::snippet::{Matcher, SNIPPET_CHARS, Snippet, snippet};
 use crate::query::{Query, SessionMatch, score};
 use crate::refresh::ingest::seconds;
@@ -32,7 +34,7 @@ pub struct SearchResults {
     pub hits: Vec<Hit>,
     /// The number of all records that match, where that was counted.
     pub total: Option<u64>,
-    /// No turn held all the words, so these are the turns that fit the question best, whatever of it they hold.
+    /// The turns that fit a plain question best, of which none holds all of its words.
     pub related: bool,
     /// Sessions that could not be searched, and why.
     pub unread: Vec<(StreamId, String)>,
@@ -59,6 +61,11 @@ pub struct Hit {
     pub snippet: Snippet,
     /// The score. Higher is better; scores are comparable within one answer only.
     pub score: f32,
+    /// The passage that the turn belongs to: the place of the passage in the answer, from 1. Neighbours in a session
+    /// and turns that say the same share one.
+    pub passage: usize,
+    /// The better hit that says nearly the same, if there is one. Only of plain questions.
+    pub repeats: Option<(StreamId, u64)>,
 }
 
 impl Index {
@@ -140,40 +147,104 @@ impl QueryExecution<'_> {
             alive: self.alive,
         };
         let mut found = SearchResults { unread: unread(self.snapshot)?, ..SearchResults::default() };
-        let matched = if self.query.loose && self.query.plain {
-            Matched::default()
+        // A single word is looked for as it is first; a question has several.
+        let is_question = self.query.plain && (self.query.loose || self.query.typed.len() > 1);
+        let mut matched = if is_question { Matched::default() } else { self.matched(&filter, limit)? };
+        let found_none = matched.hits.is_empty() && matched.stale.is_empty();
+        if self.query.plain && found_none && limit > 0 {
+            (matched, found.related) = self.ranked(&filter, limit)?;
         } else {
-            self.matched(&filter, limit)?
-        };
-        let (hits, stale) = match matched {
-            Matched { hits, stale, total } if !hits.is_empty() || !stale.is_empty() => {
-                found.total = total;
-                (hits, stale)
-            }
-            Matched { total, .. } if !self.query.plain || limit == 0 => {
-                found.total = total;
-                return Ok((found, Vec::new()));
-            }
-            _ => {
-                let tie = |a: &Scored, b: &Scored| self.tie(a, b);
-                let best = TopK::new(limit, &tie);
-                let rows = self.snapshot.rows.len();
-                let (near, stems) = related(
-                    &self.snapshot.views,
-                    self.query,
-                    &filter,
-                    rows,
-                    self.corpus.score_scope(),
-                    best,
-                )?;
-                found.related = true;
-                self.read(&near, &Matcher::of_stems(&stems), Lines::default())?
-            }
-        };
-        found.hits = hits;
+            fold(&mut matched.hits);
+        }
+        found.total = matched.total;
+        found.hits = matched.hits;
         found.hits.retain(|hit| filter.role.is_none_or(|wants| wants(&hit.role)));
         found.related &= !found.hits.is_empty();
-        Ok((found, stale))
+        Ok((found, matched.stale))
+    }
+
+    /// Finds the records that fit a plain question best. Also returns whether none of them holds all of its words.
+    fn ranked(&self, filter: &QueryFilter<'_>, limit: usize) -> RefreshResult<(Matched, bool)> {
+        let question = Question::new(self.query);
+        let tie = |a: &Scored, b: &Scored| self.tie(a, b);
+        let views = &self.snapshot.views;
+        let scope = self.corpus.score_scope();
+        let top = TopK::new(limit.max(SECOND_LOOK), &tie);
+        let ranking = rank(views, &question, filter, self.snapshot.rows.len(), scope, top)?;
+        let matcher = Matcher::of_question(&question, &ranking.weights);
+        let (near, rest) = ranking.best.split_at(ranking.best.len().min(SECOND_LOOK));
+        let (mut matched, mut lines) = (Matched::default(), Lines::default());
+        let mut looked_at: Vec<Scored> = Vec::with_capacity(near.len());
+        let mut has_all = false;
+        let mut fits: HashMap<(u32, u32), TextFit> = HashMap::new();
+        let mut kept = Vec::new();
+        for (scored, factor) in near.iter().zip(&ranking.factors) {
+            let (row, record) = self.place_of(scored)?;
+            let line = self.line(&row, record)?;
+            let document = line.as_ref().and_then(|line| self.document_in(line, record));
+            let Some((_, text)) = document.and_then(Document::searched) else {
+                matched.stale.push(row.number);
+                continue;
+            };
+            let text_fit = fit(&text, &question, &ranking.weights, &matcher);
+            has_all |= text_fit.has_all;
+            fits.insert((scored.segment, scored.doc), text_fit);
+            kept.push((*scored, *factor, row.number));
+            drop(text);
+            lines.keep(scored, line.unwrap_or_default());
+        }
+        for (scored, factor, number) in &kept {
+            let segment = &views[scored.segment as usize].segment;
+            let norm = segment.norm(scored.doc)?;
+            let mut bonus = 0.0;
+            for (nth, (a, b)) in question.pairs.iter().enumerate() {
+                let weight = ranking.weights[*a].min(ranking.weights[*b]) * crate::query::ranking::param("PAIR", 0.5);
+                let of = |doc: u32| -> f32 {
+                    let there = fits.get(&(scored.segment, doc)).is_some_and(|fit| fit.pairs[nth]);
+                    if there { score::saturation(1, segment.norm(doc).unwrap_or(255)) } else { 0.0 }
+                };
+                let mut near_by = crate::query::ranking::Nearby { own: of(scored.doc), ..Default::default() };
+                if crate::query::ranking::param("PAIRN", 1.0) > 0.0 && scope == crate::ScoreScope::Conversation {
+                    let run = &segment.runs[segment.run_of(scored.doc).unwrap_or(0)];
+                    let (roles, questions) = (segment.role_of()?, segment.questions()?);
+                    let at = scored.doc as usize;
+                    if scored.doc > run.first { near_by.before = of(scored.doc - 1); near_by.before_asks = questions[at - 1] != 0; }
+                    if scored.doc > run.first + 1 { near_by.second_before = of(scored.doc - 2); }
+                    if scored.doc + 1 < run.end() { near_by.after = of(scored.doc + 1); near_by.after_replies = roles[at] != roles[at + 1]; }
+                    let _ = number;
+                }
+                bonus += weight * near_by.together(norm).powf(crate::query::ranking::param("POW", 0.5));
+            }
+            let kind = if fits[&(scored.segment, scored.doc)].has_kind { crate::query::ranking::param("KIND", 1.25) } else { 1.0 };
+            looked_at.push(Scored { score: (scored.score + bonus * factor) * kind, ..*scored });
+        }
+        looked_at.sort_by(|a, b| TopK::compare(a, b, &tie));
+        let mut order = HitOrder::default();
+        for scored in &looked_at {
+            if order.ordered.len() >= limit {
+                break;
+            }
+            let (row, record) = self.place_of(scored)?;
+            let line = match lines.take(scored) {
+                Some(line) => Some(line),
+                None => self.line(&row, record)?,
+            };
+            let hit = line.as_ref().and_then(|line| {
+                let (_, text) = self.document_in(line, record)?.searched()?;
+                Some((self.hit(&row, record, scored.score, line, &matcher)?, Sketch::of(&text)))
+            });
+            match hit {
+                Some((hit, sketch)) => order.push(hit, sketch),
+                None => matched.stale.push(row.number),
+            }
+        }
+        matched.hits = order.into_hits(limit);
+        let left = limit - matched.hits.len();
+        let (hits, stale) = self.read(&rest[..left.min(rest.len())], &matcher, Lines::default())?;
+        matched.hits.extend(hits);
+        matched.stale.extend(stale);
+        fold(&mut matched.hits);
+        Ok((matched, !has_all))
     }
 
     /// Finds the best records that hold all of the query.
@@ -263,7 +334,7 @@ impl QueryExecution<'_> {
         let (mut hits, mut stale) = (Vec::with_capacity(best.len()), Vec::new());
         for scored in best {
             let (row, record) = self.place_of(scored)?;
-            let line = match lines.kept.remove(&(scored.segment, scored.doc)) {
+            let line = match lines.take(scored) {
                 Some(line) => Some(line),
                 None => self.line(&row, record)?,
             };
@@ -343,6 +414,8 @@ impl QueryExecution<'_> {
             ts,
             snippet: snippet(&text, matcher, SNIPPET_CHARS, &|text| self.corpus.redactions(text)),
             score,
+            passage: 0,
+            repeats: None,
         })
     }
 
@@ -380,6 +453,68 @@ impl QueryExecution<'_> {
     }
 }
 
+/// Puts hits in order: those that repeat a better one come behind the first ten that do not.
+#[derive(Default)]
+struct HitOrder {
+    ordered: Vec<Hit>,
+    /// Hits that repeat others, until ten different ones are in front of them.
+    repeating: Vec<Hit>,
+    different: Vec<(Sketch, StreamId, u64)>,
+}
+
+impl HitOrder {
+    /// Adds the next best hit.
+    fn push(&mut self, mut hit: Hit, sketch: Sketch) {
+        let first = self.different.iter().find(|(other, ..)| crate::query::ranking::param("DEDUP", 1.0) > 0.0 && sketch.repeats(other));
+        hit.repeats = first.map(|(_, id, seq)| (id.clone(), *seq));
+        if hit.repeats.is_none() {
+            self.different.push((sketch, hit.id.clone(), hit.seq));
+        } else if self.ordered.len() < DIFFERENT {
+            self.repeating.push(hit);
+            return;
+        }
+        self.ordered.push(hit);
+        if self.ordered.len() == DIFFERENT {
+            self.append_repeating();
+        }
+    }
+
+    /// Appends the hits that repeat others. None then scores higher than the one before it.
+    fn append_repeating(&mut self) {
+        let floor = self.ordered.last().map_or(f32::INFINITY, |last| last.score);
+        for mut hit in self.repeating.drain(..) {
+            hit.score = hit.score.min(floor);
+            self.ordered.push(hit);
+        }
+    }
+
+    fn into_hits(mut self, limit: usize) -> Vec<Hit> {
+        self.append_repeating();
+        self.ordered.truncate(limit);
+        self.ordered
+    }
+}
+
+/// Numbers the passages: a turn joins that of a better hit which it repeats, or which is close to it in its session.
+fn fold(hits: &mut [Hit]) {
+    let mut passages = 0;
+    for at in 0..hits.len() {
+        let (before, rest) = hits.split_at_mut(at);
+        let Some(hit) = rest.first_mut() else { continue };
+        let joined = before.iter().find(|other| match &hit.repeats {
+            Some((id, seq)) => other.id == *id && other.seq == *seq,
+            None => other.id == hit.id && other.seq.abs_diff(hit.seq) <= PASSAGE_TURNS,
+        });
+        hit.passage = joined.map_or(passages + 1, |other| other.passage);
+        passages = passages.max(hit.passage);
+    }
+}
+
+/// The first hits of a question are so many different things.
+const DIFFERENT: usize = 10;
+/// Turns of one session that are no further apart belong to one passage.
+const PASSAGE_TURNS: u64 = 2;
+
 /// Lines of turns that were read to know whether they are hits, and will be shown if they are.
 #[derive(Default)]
 struct Lines {
@@ -394,6 +529,11 @@ impl Lines {
         if self.bytes <= LINES_BYTES_MAX {
             self.kept.insert((of.segment, of.doc), line);
         }
+    }
+
+    /// Takes the line of a record, if it was kept.
+    fn take(&mut self, of: &Scored) -> Option<Vec<u8>> {
+        self.kept.remove(&(of.segment, of.doc))
     }
 }
 

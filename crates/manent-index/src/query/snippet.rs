@@ -11,7 +11,9 @@ use std::ops::Range;
 
 use crate::corpus::REDACTED;
 use crate::query::{Clause, Phrase, Query};
-use crate::words::{Words, stem, stem_prefix};
+use crate::english::{forms_of, root, stem_prefix};
+use crate::query::question::{Question, TermKind};
+use crate::words::{Words, parts_of};
 
 /// The default length of a snippet in characters.
 pub const SNIPPET_CHARS: usize = 160;
@@ -93,7 +95,7 @@ fn densest(text: &str, matcher: &Matcher, chars_max: usize) -> Range<usize> {
     let mut group = Group { counts: vec![0; matcher.patterns.len()], ..Group::default() };
     let mut best = (Score::default(), 0..0);
     matcher.find(text, |pattern, range| {
-        group.push(pattern, matcher.patterns[pattern].length(), range);
+        group.push(pattern, matcher.worth(pattern), range);
         group.shorten(bytes_max, matcher);
         if group.score > best.0 {
             best = (group.score, group.range());
@@ -105,7 +107,7 @@ fn densest(text: &str, matcher: &Matcher, chars_max: usize) -> Range<usize> {
 /// The quality of a group of matches: different patterns first, then adjacent matches, then many.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Score {
-    /// The terms of all different patterns in it: a long phrase is worth more than a word.
+    /// What all different patterns in it are worth together; see [`Matcher::worth`].
     different: usize,
     in_a_row: usize,
     all: usize,
@@ -129,7 +131,7 @@ struct Hit {
 }
 
 impl Group {
-    fn push(&mut self, pattern: usize, length: usize, range: Range<usize>) {
+    fn push(&mut self, pattern: usize, worth: usize, range: Range<usize>) {
         let last =
             self.matches.back().filter(|last| last.pattern != pattern && last.range.end <= range.start);
         let follows = last.is_some_and(|last| range.start - last.range.end <= 2);
@@ -137,7 +139,7 @@ impl Group {
         self.counts[pattern] += 1;
         self.score.all += 1;
         self.score.in_a_row += usize::from(follows);
-        self.score.different += if self.counts[pattern] == 1 { length } else { 0 };
+        self.score.different += if self.counts[pattern] == 1 { worth } else { 0 };
     }
 
     /// Drops what is too far behind. The newest stays, however long it is.
@@ -147,7 +149,7 @@ impl Group {
             self.counts[first.pattern] -= 1;
             self.score.all -= 1;
             let is_last = self.counts[first.pattern] == 0;
-            self.score.different -= if is_last { matcher.patterns[first.pattern].length() } else { 0 };
+            self.score.different -= if is_last { matcher.worth(first.pattern) } else { 0 };
             if let Some(next) = self.matches.front_mut() {
                 self.score.in_a_row -= usize::from(std::mem::take(&mut next.follows));
             }
@@ -336,8 +338,12 @@ pub(crate) struct Matcher {
     clauses: usize,
     /// Every term that stands in a pattern as it is.
     terms: HashMap<String, usize, foldhash::fast::RandomState>,
+    /// The irregular forms of the roots that are looked for, and the pattern of each.
+    forms: HashMap<&'static str, usize, foldhash::fast::RandomState>,
     /// The first bytes of whatever is looked for: most words of a text begin otherwise.
     first_bytes: Vec<bool>,
+    /// The weight of each pattern in a snippet; empty if all are worth the same.
+    weights: Vec<f32>,
 }
 
 /// Terms in a row.
@@ -356,7 +362,8 @@ struct Pattern {
 enum Tail {
     None,
     Prefix(String),
-    Stem(String),
+    /// Any word with this root.
+    Root(String),
 }
 
 impl Tail {
@@ -364,7 +371,8 @@ impl Tail {
         match self {
             Tail::None => false,
             Tail::Prefix(start) => term.starts_with(start),
-            Tail::Stem(same) => term.starts_with(stem_prefix(same)) && stem(term) == **same,
+            // A form that does not begin like its root is irregular, and listed among the terms.
+            Tail::Root(same) => term.starts_with(stem_prefix(same)) && root(term) == **same,
         }
     }
 }
@@ -406,14 +414,34 @@ impl Matcher {
         matcher
     }
 
-    /// Finds words with any of these stems.
-    pub(crate) fn of_stems<S: AsRef<str>>(stems: &[S]) -> Matcher {
-        let mut matcher = Matcher::empty();
-        for same in stems.iter().map(AsRef::as_ref).filter(|stem| !stem.is_empty()) {
-            matcher.clauses = 1;
-            matcher.first_byte(stem_prefix(same));
-            let tail = Tail::Stem(same.to_owned());
-            matcher.patterns.push(Pattern { clause: Some(0), body: Vec::new(), fallback: vec![0], tail });
+    /// Returns what a pattern is worth in a snippet: its weight in the ranking, or else the number of its terms.
+    fn worth(&self, pattern: usize) -> usize {
+        match self.weights.get(pattern) {
+            #[expect(clippy::cast_sign_loss, reason = "no weight is below 0")]
+            Some(weight) => (weight * 64.0) as usize,
+            None => self.patterns[pattern].length(),
+        }
+    }
+
+    /// Finds the terms of a question: pattern `n` is term `n` of the question. One with a weight of 0 is not looked for.
+    pub(crate) fn of_question(question: &Question, weights: &[f32]) -> Matcher {
+        let mut matcher = Matcher { clauses: 1, weights: weights.to_vec(), ..Matcher::empty() };
+        for (term, weight) in question.terms.iter().zip(weights) {
+            let clause = (*weight > 0.0).then_some(0);
+            match &term.kind {
+                TermKind::Sequence(terms) => {
+                    matcher.add_phrase(&Phrase { terms: terms.clone(), prefix: false }, clause);
+                }
+                TermKind::Root(same) => {
+                    matcher.first_byte(stem_prefix(same));
+                    for form in forms_of(same) {
+                        matcher.first_byte(form);
+                        matcher.forms.insert(form, matcher.patterns.len());
+                    }
+                    let tail = Tail::Root(same.clone());
+                    matcher.patterns.push(Pattern { clause, body: Vec::new(), fallback: vec![0], tail });
+                }
+            }
         }
         matcher
     }
@@ -423,7 +451,7 @@ impl Matcher {
     pub(crate) fn times(&self, text: &str) -> Option<Vec<u32>> {
         let mut times = vec![0_u32; self.clauses];
         let mut excluded = false;
-        self.run(text, |pattern, _| match self.patterns[pattern].clause {
+        self.run(text, |pattern, _, _| match self.patterns[pattern].clause {
             Some(clause) => times[clause] = times[clause].saturating_add(1),
             None => excluded = true,
         });
@@ -433,7 +461,7 @@ impl Matcher {
     /// Calls `found` with every place where something stands that was looked for, and which pattern it is.
     pub(super) fn find(&self, text: &str, mut found: impl FnMut(usize, Range<usize>)) {
         if self.clauses > 0 {
-            self.run(text, |pattern, range| {
+            self.run(text, |pattern, range, _| {
                 if self.patterns[pattern].clause.is_some() {
                     found(pattern, range);
                 }
@@ -441,8 +469,20 @@ impl Matcher {
         }
     }
 
+    /// Calls `found` with the pattern of every match, and the number of its last word in the text.
+    pub(super) fn find_words(&self, text: &str, mut found: impl FnMut(usize, usize)) {
+        self.run(text, |pattern, _, word| found(pattern, word));
+    }
+
     fn empty() -> Matcher {
-        Matcher { patterns: Vec::new(), clauses: 0, terms: HashMap::default(), first_bytes: vec![false; 256] }
+        Matcher {
+            patterns: Vec::new(),
+            clauses: 0,
+            terms: HashMap::default(),
+            forms: HashMap::default(),
+            first_bytes: vec![false; 256],
+            weights: Vec::new(),
+        }
     }
 
     fn add_phrase(&mut self, phrase: &Phrase, clause: Option<usize>) {
@@ -471,7 +511,7 @@ impl Matcher {
         }
     }
 
-    fn run(&self, text: &str, mut found: impl FnMut(usize, Range<usize>)) {
+    fn run(&self, text: &str, mut found: impl FnMut(usize, Range<usize>, usize)) {
         if self.patterns.is_empty() {
             return;
         }
@@ -480,22 +520,29 @@ impl Matcher {
         let mut any_begun = false;
         // Where the last words began, the newest last.
         let mut starts: VecDeque<usize> = VecDeque::with_capacity(longest + 1);
+        let mut words = 0;
         Words::default().split(text, |term, range| {
+            words += 1;
             if longest > 1 {
                 starts.push_back(range.start);
                 if starts.len() > longest {
                     starts.pop_front();
                 }
             }
+            let word = &text[range.clone()];
+            parts_of(word, |part, within| {
+                self.find_part(part, |at| found(at, range.start + within.start..range.start + within.end, words));
+            });
             let known = term.bytes().next().is_some_and(|byte| self.first_bytes[usize::from(byte)]);
             if !known && !any_begun {
                 return;
             }
             let number = if known { self.terms.get(term).copied() } else { None };
+            let form = if known { self.forms.get(term).copied() } else { None };
             any_begun = false;
             for (at, (pattern, state)) in self.patterns.iter().zip(&mut states).enumerate() {
                 let whole_body = *state == pattern.body.len();
-                let ends_here = whole_body && pattern.tail.accepts(term);
+                let ends_here = whole_body && (pattern.tail.accepts(term) || form == Some(at));
                 if !pattern.body.is_empty() {
                     *state = pattern.step(*state, number);
                     any_begun |= *state > 0;
@@ -503,10 +550,24 @@ impl Matcher {
                 if ends_here || (matches!(pattern.tail, Tail::None) && *state == pattern.body.len()) {
                     let first =
                         starts.len().checked_sub(pattern.length()).and_then(|first| starts.get(first));
-                    found(at, first.copied().unwrap_or(range.start)..range.end);
+                    found(at, first.copied().unwrap_or(range.start)..range.end, words);
                 }
             }
         });
+    }
+
+    /// Calls `found` with every pattern of one word that a part of a word in `camelCase` matches.
+    fn find_part(&self, part: &str, mut found: impl FnMut(usize)) {
+        let number = self.terms.get(part);
+        for (at, pattern) in self.patterns.iter().enumerate() {
+            let is_it = match pattern.tail {
+                Tail::None => pattern.body.len() == 1 && number == pattern.body.first(),
+                _ => pattern.body.is_empty() && pattern.tail.accepts(part),
+            };
+            if is_it {
+                found(at);
+            }
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use crate::catalogue::listing::shorten;
 use crate::catalogue::{Row, RowRef};
 use crate::corpus::{Content, Corpus, Document};
 use crate::error::{Error, Result};
-use crate::query::related::NEIGHBOURS;
+use crate::query::ranking::NEIGHBOURS;
 use crate::refresh::RefreshResult;
 use crate::refresh::index_dir::IndexDir;
 use crate::refresh::loaded::SegmentHandle;
@@ -66,10 +66,11 @@ impl<'a> SegmentSink<'a> {
         self.before.push_back(before);
     }
 
-    fn take(&mut self, number: u64, role: &str, second: u32, record: RecordRef, text: &str) -> Result<()> {
+    fn take(&mut self, row: &Row, role: &str, second: u32, record: RecordRef, text: &str) -> Result<()> {
         if !self.begun {
             self.begun = true;
-            self.builder.begin_run(number, self.before.len() as u32);
+            // The row counts this record already.
+            self.builder.begin_run(row.number, self.before.len() as u32, row.turns.saturating_sub(1));
             for before in &self.before {
                 let turn = TurnInfo { role: &before.role, second: before.second, record: before.record };
                 self.builder.add(turn, &before.text);
@@ -309,7 +310,7 @@ impl StreamIngest<'_, '_> {
             }
             row.recent.push(record);
             self.taken = true;
-            if let Err(e) = self.intake.take(row.number, &role, second, record, &text) {
+            if let Err(e) = self.intake.take(row, &role, second, record, &text) {
                 self.trouble = Some(e);
                 return Ok(());
             }

@@ -13,7 +13,7 @@ use crate::refresh::index_dir::{Edition, IndexDir};
 use crate::refresh::ingest::grouped;
 use crate::segment::Segment;
 use crate::segment::builder::merge;
-use crate::segment::view::SegmentView;
+use crate::segment::view::{SegmentView, connect};
 
 /// The rows and segments of the index, in memory and on the disk.
 #[derive(Debug, Default)]
@@ -64,7 +64,8 @@ pub(crate) struct Snapshot {
 
 impl Snapshot {
     pub(crate) fn new(rows: Vec<RowRef>, segments: &[SegmentHandle]) -> Snapshot {
-        let views = views_of(&rows, segments);
+        let mut views = views_of(&rows, segments);
+        connect(&mut views);
         let all_read = !rows.iter().any(RowRef::is_unread);
         let has_trash = rows.iter().any(|row| row.place() == Place::Trash);
         Snapshot { rows, views, all_read, has_trash }

@@ -6,6 +6,7 @@
 //! A merge leaves out the records of streams that are gone: that is how the words of a purged session leave the disk.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use crate::error::{IndexResult, broken};
 use crate::query::score;
@@ -13,7 +14,7 @@ use crate::segment::dictionary::{DictionaryWriter, TermCursor, TermEntry};
 use crate::segment::postings::{self, BlockBound, tag_at};
 use crate::segment::view::SegmentView;
 use crate::segment::{RECORD_REF_BYTES, RecordRef, Run, Segment, SegmentParts, UNNAMED_ROLE, put_record_ref};
-use crate::words::Words;
+use crate::words::{Words, parts_of};
 
 /// Builds a segment from records.
 #[derive(Debug, Default)]
@@ -30,6 +31,8 @@ pub(crate) struct Builder {
     ends: Vec<u32>,
     seconds: Vec<u32>,
     parts: SegmentParts,
+    /// The parts of the words of a record that are written as `camelCase`, as ranges in its text.
+    parts_of_words: Vec<Range<usize>>,
     word_bytes: usize,
 }
 
@@ -43,9 +46,9 @@ pub(crate) struct TurnInfo<'a> {
 }
 
 impl Builder {
-    /// Begins the records of a session, of which the first `echo` were indexed before.
-    pub(crate) fn begin_run(&mut self, session: u64, echo: u32) {
-        self.parts.runs.push(Run { first: self.ends.len() as u32, count: 0, session, echo });
+    /// Begins records of a session, of which `before` were indexed before, the last `echo` of them also with this run.
+    pub(crate) fn begin_run(&mut self, session: u64, echo: u32, before: u64) {
+        self.parts.runs.push(Run { first: self.ends.len() as u32, count: 0, session, echo, before });
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -59,8 +62,8 @@ impl Builder {
 
     pub(crate) fn add(&mut self, turn: TurnInfo<'_>, text: &str) {
         let before = self.occurrences.len();
-        let Builder { words, known, tags, counts, occurrences, word_bytes, .. } = self;
-        words.split(text, |word, _| {
+        let Builder { words, known, tags, counts, occurrences, word_bytes, parts_of_words, .. } = self;
+        let mut add = |word: &str| {
             let number = if let Some(number) = known.get(word) {
                 *number
             } else {
@@ -73,8 +76,21 @@ impl Builder {
             };
             counts[number as usize] += 1;
             occurrences.push(number);
+        };
+        parts_of_words.clear();
+        words.split(text, |word, range| {
+            add(word);
+            parts_of(&text[range.clone()], |_, part| {
+                parts_of_words.push(range.start + part.start..range.start + part.end);
+            });
         });
-        self.parts.norms.push(score::norm_of((self.occurrences.len() - before) as u32));
+        // Behind the text, so that they stand between no words of a phrase.
+        for part in parts_of_words {
+            add(&text[part.clone()].to_ascii_lowercase());
+        }
+        let parts = self.parts_of_words.len();
+        self.parts.norms.push(score::norm_of((self.occurrences.len() - before - parts) as u32));
+        self.parts.questions.push(u8::from(ends_in_question(text)));
         self.ends.push(self.occurrences.len() as u32);
         self.seconds.push(turn.second);
         let role = self.parts.role(turn.role);
@@ -121,9 +137,8 @@ impl Builder {
         parts.bytes()
     }
 
-    /// In which turn each word was occurrences, and in the low bits the tag of what followed it: first all of the first
-    /// word, then all of the second, and where each begins.
-    /// What they were made of is freed.
+    /// Returns for each occurrence of a word its record, and in the low bits the tag of the word behind it: first all
+    /// occurrences of the first word, then those of the second, and where each word begins. Frees what they were made of.
     fn sorted(&mut self) -> (Vec<u32>, Vec<u32>) {
         let (occurrences, ends) = (std::mem::take(&mut self.occurrences), std::mem::take(&mut self.ends));
         let mut begins = Vec::with_capacity(self.counts.len() + 1);
@@ -151,7 +166,7 @@ impl Builder {
 }
 
 impl SegmentParts {
-    /// Sets when each turn was occurrences.
+    /// Sets the time of each record.
     pub(crate) fn set_seconds(&mut self, seconds: &[u32]) {
         self.seconds.reserve_exact(size_of_val(seconds));
         for second in seconds {
@@ -180,6 +195,12 @@ impl SegmentParts {
         let (list_bytes, tag_bytes) = (self.lists.len() - lists, self.tags.len() - before);
         dictionary.word(word, docs.len() as u32, list_bytes as u64, tag_bytes as u64);
     }
+}
+
+/// Returns whether a text ends in a question, whatever closes it.
+fn ends_in_question(text: &str) -> bool {
+    let end = text.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ')' | '*' | '_' | '”' | '’'));
+    end.ends_with(['?', '？', '؟'])
 }
 
 /// The bytes that a word costs besides its text, about.
@@ -230,6 +251,7 @@ type Shifts = Vec<(u32, u32, u32)>;
 fn take_over(view: &SegmentView, parts: &mut SegmentParts, seconds: &mut Vec<u32>) -> IndexResult<Shifts> {
     let segment = &view.segment;
     let (norms, roles, record_refs) = (segment.norms()?, segment.role_of()?, segment.record_refs()?);
+    let questions = segment.questions()?;
     let old_seconds = segment.seconds()?;
     // Only the names of roles that somebody still has.
     let mut role_now = [None; UNNAMED_ROLE as usize + 1];
@@ -242,6 +264,7 @@ fn take_over(view: &SegmentView, parts: &mut SegmentParts, seconds: &mut Vec<u32
         let first = parts.norms.len() as u32;
         let range = run.first as usize..run.end() as usize;
         parts.norms.extend_from_slice(&norms[range.clone()]);
+        parts.questions.extend_from_slice(&questions[range.clone()]);
         for role in roles[range.clone()].iter().map(|role| usize::from(*role)) {
             if role_now[role].is_none() {
                 let name = segment.roles.get(role).ok_or_else(|| broken("an unknown role"))?;

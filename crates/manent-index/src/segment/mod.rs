@@ -4,10 +4,10 @@
 //! index keeps the place of a record in its stream and the numbers that rank it; its text stays in the stream.
 //!
 //! ```text
-//! lists | tags | words | heads of the words | norms | roles | seconds | places | runs | names of roles | end
+//! lists | tags | words | heads of the words | norms | roles | questions | seconds | places | runs | names of roles | end
 //! ```
 //!
-//! Norms, roles and seconds are [`Column`]s, read page by page: a query that finds twenty records among a million looks
+//! Norms, roles, questions and seconds are [`Column`]s, read page by page: a query that finds twenty records among a million looks
 //! at few of them.
 
 pub(crate) mod builder;
@@ -35,6 +35,7 @@ pub(crate) struct Segment {
     pub(crate) roles: Vec<String>,
     norms: Column<1>,
     role_of: Column<1>,
+    questions: Column<1>,
     seconds: Column<4>,
 }
 
@@ -48,11 +49,18 @@ pub(crate) struct Run {
     pub(crate) session: u64,
     /// So many of the first were indexed before, in another run, and are here again only as neighbours of the next.
     pub(crate) echo: u32,
+    /// The number of records of the stream that were indexed before the first new one of this run.
+    pub(crate) before: u64,
 }
 
 impl Run {
     pub(crate) fn end(&self) -> u32 {
         self.first + self.count
+    }
+
+    /// Returns the number of records of the stream that are indexed with this run.
+    pub(crate) fn after(&self) -> u64 {
+        self.before + u64::from(self.count - self.echo)
     }
 }
 
@@ -77,6 +85,8 @@ pub(crate) struct SegmentParts {
     pub(crate) heads: Vec<u8>,
     pub(crate) norms: Vec<u8>,
     pub(crate) role_of: Vec<u8>,
+    /// 1 for each record that ends in a question, else 0.
+    pub(crate) questions: Vec<u8>,
     pub(crate) seconds: Vec<u8>,
     pub(crate) record_refs: Vec<u8>,
     pub(crate) runs: Vec<Run>,
@@ -100,7 +110,7 @@ impl SegmentParts {
     pub(crate) fn bytes(self) -> Vec<u8> {
         let mut runs = Vec::new();
         for run in &self.runs {
-            for number in [u64::from(run.count), run.session, u64::from(run.echo)] {
+            for number in [u64::from(run.count), run.session, u64::from(run.echo), run.before] {
                 put(&mut runs, number);
             }
         }
@@ -115,6 +125,7 @@ impl SegmentParts {
             self.heads,
             self.norms,
             self.role_of,
+            self.questions,
             self.seconds,
             self.record_refs,
             runs,
@@ -141,12 +152,13 @@ impl Segment {
         let end_at = pages.len().checked_sub(END_BYTES as u64).ok_or_else(|| broken("too short"))?;
         let end = pages.read(end_at..pages.len())?;
         let at: [u64; END_NUMBERS] = std::array::from_fn(|index| u64_at(&end, index * 8));
-        let [tags, words, heads, norms, roles, seconds, record_refs, runs, names, names_end, turns] = at;
+        let [tags, words, heads, norms, roles, questions, seconds, record_refs, runs, names, names_end, turns] = at;
         let turns = u32::try_from(turns).map_err(|_| broken("too many turns"))?;
         let in_order = at[..END_NUMBERS - 1].is_sorted();
         let columns = [
             (norms, roles, 1),
-            (roles, seconds, 1),
+            (roles, questions, 1),
+            (questions, seconds, 1),
             (seconds, record_refs, 4),
             (record_refs, runs, RECORD_REF_BYTES as u64),
         ];
@@ -164,6 +176,7 @@ impl Segment {
             record_refs_at: record_refs,
             norms: Column::new(pages.clone(), norms, turns),
             role_of: Column::new(pages.clone(), roles, turns),
+            questions: Column::new(pages.clone(), questions, turns),
             seconds: Column::new(pages.clone(), seconds, turns),
             pages,
         })
@@ -206,6 +219,11 @@ impl Segment {
     /// The role of each turn, as its place among the `roles`.
     pub(crate) fn role_of(&self) -> IndexResult<&[u8]> {
         self.role_of.whole()
+    }
+
+    /// Returns for each record 1 if it ends in a question, else 0.
+    pub(crate) fn questions(&self) -> IndexResult<&[u8]> {
+        self.questions.whole()
     }
 
     /// Returns the times of all records.
@@ -264,7 +282,10 @@ fn runs_of(bytes: &[u8], turns: u32) -> IndexResult<Vec<Run>> {
     let mut first = 0_u32;
     while !numbers.is_at_end() {
         let count = numbers.next_u32()?;
-        let run = Run { first, count, session: numbers.next()?, echo: numbers.next_u32()?.min(count) };
+        let (session, echo) = (numbers.next()?, numbers.next_u32()?.min(count));
+        // A damaged number is none that a run begins or ends with.
+        let before = numbers.next()?.min(u64::MAX - u64::from(u32::MAX));
+        let run = Run { first, count, session, echo, before };
         first =
             first.checked_add(count).filter(|end| *end <= turns).ok_or_else(|| broken("runs do not fit"))?;
         runs.push(run);
@@ -284,7 +305,7 @@ fn names_of(bytes: &[u8]) -> IndexResult<Vec<String>> {
 const RECORD_REF_MAX: u64 = (1 << 48) - 1;
 /// The number of entries that fill a page.
 const RECORD_REFS_AT_ONCE: u32 = (PAGE_BYTES / RECORD_REF_BYTES) as u32;
-const END_NUMBERS: usize = 11;
+const END_NUMBERS: usize = 12;
 const END_BYTES: usize = END_NUMBERS * 8;
 
 /// Values of `N` bytes each, one behind the other.

@@ -1,5 +1,6 @@
 //! A segment together with the current catalogue: which of its records are live, and which a query selects.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -17,6 +18,32 @@ pub(crate) struct SegmentView {
     /// Turns that are not there any more, in order.
     dead: Vec<Range<u32>>,
     dead_turns: u64,
+    /// For a run that another one continues: the segment and the number of the record that follows its last.
+    next: HashMap<u32, (u32, u32), foldhash::fast::RandomState>,
+}
+
+/// Connects runs of one stream that were indexed at different times: the last record of one has the first of the next
+/// as its neighbour, in whatever segments they lie.
+pub(crate) fn connect(views: &mut [SegmentView]) {
+    let mut begins: HashMap<(u32, u64), (u32, u32), foldhash::fast::RandomState> = HashMap::default();
+    for (number, view) in (0..).zip(&*views) {
+        for (run, row) in view.segment.runs.iter().zip(&view.rows) {
+            if let Some(row) = row.filter(|_| run.before > 0 && run.echo < run.count) {
+                begins.insert((row, run.before), (number, run.first + run.echo));
+            }
+        }
+    }
+    if begins.is_empty() {
+        return;
+    }
+    for view in views {
+        let SegmentView { segment, rows, next, .. } = view;
+        for (number, (run, row)) in (0..).zip(segment.runs.iter().zip(&*rows)) {
+            if let Some(found) = row.and_then(|row| begins.get(&(row, run.after()))) {
+                next.insert(number, *found);
+            }
+        }
+    }
 }
 
 impl SegmentView {
@@ -36,7 +63,12 @@ impl SegmentView {
             }
         }
         let dead_turns = dead.iter().map(|gone| u64::from(gone.end - gone.start)).sum();
-        SegmentView { segment, rows, dead, dead_turns }
+        SegmentView { segment, rows, dead, dead_turns, next: HashMap::default() }
+    }
+
+    /// Returns the segment and the number of the record that follows the last one of a run, if another run has it.
+    pub(crate) fn next_of(&self, run: usize) -> Option<(u32, u32)> {
+        self.next.get(&(run as u32)).copied()
     }
 
     /// Returns true if the segment has the role of every record.

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::{HEAD_BYTES, PREFIX_BYTES_MAX, STOPS, TERM_BYTES_MAX, Words, is_stop, stem, stem_prefix};
+use super::{HEAD_BYTES, PREFIX_BYTES_MAX, TERM_BYTES_MAX, Words, parts_of};
+use crate::english::{is_stop, stem, stem_prefix};
 
 fn terms(text: &str) -> Vec<String> {
     spans(text).into_iter().map(|(term, _)| term).collect()

@@ -9,7 +9,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use manent_index::words::{Words, is_stop, stem};
+use manent_index::english::{is_stop, stem};
+use manent_index::words::Words;
 
 use super::passage::Passage;
 use crate::memory::Kind;

@@ -7,7 +7,8 @@
 //! opposite of the whole. So a line that continues in the next one is not a sentence, nor is text between two quotation
 //! marks, and an abbreviation ends nothing.
 
-use manent_index::words::{Words, is_stop};
+use manent_index::english::is_stop;
+use manent_index::words::Words;
 use manent_log::{Entry, LogItem};
 use manent_store::StreamId;
 

@@ -9,7 +9,8 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use manent_index::words::{Words, is_stop, stem};
+use manent_index::english::{is_stop, stem};
+use manent_index::words::Words;
 
 use super::provenance::Provenance;
 use super::{Counts, Filter, Kind, Memory};
