@@ -1,6 +1,6 @@
 //! Says which command helps, for errors of the library, whose own messages name no commands.
 
-use manent::backend::Error as StoreError;
+use manent::backend::{Error as StoreError, Exposure};
 use manent::{Error, Place, Space};
 
 /// Returns the message of an error with what to do next.
@@ -47,9 +47,8 @@ fn store_hint(error: &StoreError) -> Option<&'static str> {
         StoreError::Archive { .. } => {
             "what can be read is saved by `manent show … --json | manent append NEW --jsonl`"
         }
-        StoreError::Exposed { why, .. } if why.starts_with("it belongs to user") => {
-            "--home names another directory"
-        }
+        StoreError::Exposed { why: Exposure::OwnedBy(_), .. } => "--home names another directory",
+        error if error.is_unknown() => "`manent append --key` gives a record such a key",
         _ => return None,
     })
 }

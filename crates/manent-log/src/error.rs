@@ -102,7 +102,7 @@ pub enum Error {
     /// writing.
     #[error(
         "it is unknown whether the record is kept in {}: {why}; it may be there, so look before you append it again. \
-         One with an idempotency key (`append --key`) can be appended again and is there once",
+         One with an idempotency key can be appended again and is there once",
         path.display()
     )]
     Unknown {
@@ -120,7 +120,7 @@ pub enum Error {
         how: &'static str,
     },
     /// The file became shorter while we held it: acknowledged records may be gone.
-    #[error("{} shrank from {was} to {now} bytes while it was open; run `verify`, then open it again", path.display())]
+    #[error("{} shrank from {was} to {now} bytes while it was open; verify it, then open it again", path.display())]
     Shrunk {
         /// The log.
         path: PathBuf,

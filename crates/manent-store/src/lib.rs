@@ -40,7 +40,7 @@ pub mod thread_locks;
 pub mod threads;
 
 pub use blobs::{Blob, BlobStat, Blobs, FileBlobs, is_temporary};
-pub use error::{Error, Result, io_error};
+pub use error::{Error, Exposure, Result, io_error};
 pub use files::{Files, is_plain_id};
 pub use header::HeaderNames;
 pub use in_memory::{InMemory, InMemoryBlobs};

@@ -80,7 +80,7 @@ pub(crate) fn pack(
             offset += lock(&workers[busy]).take_frame(source, offset, len)?;
             busy += 1;
         }
-        let lengths = parallel_map(&workers[..busy], WORKERS_MAX, |worker| lock(worker).compress());
+        let lengths = parallel_map(&workers[..busy], WORKERS_MAX, |worker| lock(worker).compress())?;
         for (worker, packed_len) in workers.iter().zip(lengths) {
             let (worker, packed_len) = (lock(worker), packed_len?);
             write_fully(target, &worker.packed[..packed_len]).map_err(|(_, e)| e)?;

@@ -34,7 +34,7 @@ pub enum Error {
     Item(#[from] ItemError),
     /// A text that the model was given is not where its record says.
     #[error(transparent)]
-    Setting(#[from] PromptConfigError),
+    PromptConfig(#[from] PromptConfigError),
     /// A context that cannot be made small enough.
     #[error(
         "the context takes {tokens} tokens with everything left out that may be, and {limit} are allowed; allow \

@@ -7,7 +7,7 @@
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use manent_log::frame::DamageReason;
@@ -56,8 +56,10 @@ pub struct Store {
     options: Arc<StoreOptions>,
     index: SessionIndex,
     /// Values that other parts of the library keep for as long as a store is open, one of each type.
-    extensions: Arc<Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>>,
+    extensions: Arc<Mutex<HashMap<TypeId, Arc<OnceLock<Extension>>>>>,
 }
+
+type Extension = Arc<dyn Any + Send + Sync>;
 
 /// Options of a store.
 #[derive(Debug, Clone)]
@@ -149,11 +151,10 @@ impl Store {
     }
 
     /// Returns the value of a type that lives as long as the store, made by whoever asks first. For crates that build
-    /// on this one and keep caches.
+    /// on this one and keep caches. `make` may ask for extensions of other types.
     pub fn extension<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Arc<T> {
-        let mut extensions = lock(&self.extensions);
-        let value = extensions.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(make())).clone();
-        drop(extensions);
+        let slot = lock(&self.extensions).entry(TypeId::of::<T>()).or_default().clone();
+        let value = slot.get_or_init(|| Arc::new(make())).clone();
         // The value was put there under this very type.
         value.downcast::<T>().unwrap_or_else(|_| unreachable!("an extension has the type of its name"))
     }

@@ -233,20 +233,20 @@ impl Index {
 
     /// Drops the sessions that are being purged, by this or another process.
     fn drop_purges(&self, gone: &mut Vec<LostSession>) {
-        let mut leaving = self.dir.as_ref().map(IndexDir::purges).unwrap_or_default();
-        leaving.extend(lock(&self.purged).iter().cloned());
-        gone.retain(|gone| !leaving.iter().any(|leaving| leaving.is_row(&gone.row)));
+        let mut purges = self.dir.as_ref().map(IndexDir::purges).unwrap_or_default();
+        purges.extend(lock(&self.purged).iter().cloned());
+        gone.retain(|gone| !purges.iter().any(|purge| purge.is_row(&gone.row)));
     }
 
     /// Announces a purge, before anything is removed. A disk that is full does not hinder it: then a crash makes it
     /// look like a loss.
     pub fn announce_purge(&self, sessions: &[StreamId]) {
-        let leaving = |at: &StreamId| PendingPurge { key: at.key.as_str().to_owned(), id: at.id.clone() };
-        let leaving: Vec<PendingPurge> = sessions.iter().map(leaving).collect();
+        let pending = |at: &StreamId| PendingPurge { key: at.key.as_str().to_owned(), id: at.id.clone() };
+        let purges: Vec<PendingPurge> = sessions.iter().map(pending).collect();
         if let Some(dir) = self.dir.as_ref() {
-            let _ = dir.add_purges(&leaving);
+            let _ = dir.add_purges(&purges);
         }
-        lock(&self.purged).extend(leaving);
+        lock(&self.purged).extend(purges);
     }
 
     /// The sessions that the catalogue once read and that are nowhere now. Nothing is changed, and no record is read.

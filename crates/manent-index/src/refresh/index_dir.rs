@@ -116,14 +116,14 @@ impl IndexDir {
     }
 
     /// Notes sessions that are going to be purged, durably: if the purge is cut off, nobody takes them for lost.
-    pub(crate) fn add_purges(&self, leaving: &[PendingPurge]) -> io::Result<()> {
+    pub(crate) fn add_purges(&self, purges: &[PendingPurge]) -> io::Result<()> {
         // Without a catalogue, nobody knows of them.
         if self.edition().is_none() || !self.is_ours()? {
             return Ok(());
         }
         let mut lines = Vec::new();
-        for leaving in leaving {
-            serde_json::to_writer(&mut lines, leaving)?;
+        for purge in purges {
+            serde_json::to_writer(&mut lines, purge)?;
             lines.push(b'\n');
         }
         self.blobs.append(&self.name(PURGES), &lines, Durability::Sync)?;
@@ -132,14 +132,14 @@ impl IndexDir {
 
     /// Returns the sessions that are being purged.
     pub(crate) fn purges(&self) -> Vec<PendingPurge> {
-        self.lines(PURGES).map(|(leaving, _)| leaving).unwrap_or_default()
+        self.lines(PURGES).map(|(purges, _)| purges).unwrap_or_default()
     }
 
     /// Removes the list of pending purges once the catalogue has a row of none of them.
     pub(crate) fn drop_purges(&self, rows: &[Arc<Row>]) {
-        let Ok((leaving, bytes)) = self.lines::<PendingPurge>(PURGES) else { return };
-        let is_known = |leaving: &PendingPurge| rows.iter().any(|row| leaving.is_row(row));
-        if bytes > 0 && !leaving.iter().any(is_known) && self.lines_bytes(PURGES) == bytes {
+        let Ok((purges, bytes)) = self.lines::<PendingPurge>(PURGES) else { return };
+        let is_known = |purge: &PendingPurge| rows.iter().any(|row| purge.is_row(row));
+        if bytes > 0 && !purges.iter().any(is_known) && self.lines_bytes(PURGES) == bytes {
             let _ = self.remove(PURGES);
         }
     }

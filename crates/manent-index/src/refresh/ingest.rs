@@ -118,7 +118,7 @@ pub(crate) fn ingest(
     let is_single = listed.id.space.single_key().is_some();
     let at = if is_single { StreamId::single(listed.id.space) } else { listed.id.clone() };
     let modified_ms = listed.modified_ms;
-    let mut gathering =
+    let mut ingest =
         StreamIngest { corpus, intake, modified_ms, taken: false, sought: None, trouble: None };
     // A key leads to one file. Another file that would be the stream of that key too is not read.
     if changed.place == Place::Live && row.id.is_empty() {
@@ -131,20 +131,20 @@ pub(crate) fn ingest(
     }
     let grown = old.filter(|old| old.unreadable.is_empty() && only_grew(old, changed));
     let read = match grown.and_then(|old| Some((old, old.last?))) {
-        Some((old, last)) => gathering.go_on(&at, old, last, &mut row),
+        Some((old, last)) => ingest.go_on(&at, old, last, &mut row),
         None => Ok(false),
     };
     let read = match read {
         Ok(true) => Ok(()),
         Ok(false) => {
             // The neighbours that were remembered of it are outdated.
-            gathering.intake.begin_session();
-            gathering.read_all(&at, old, &mut row)
+            ingest.intake.begin_session();
+            ingest.read_all(&at, old, &mut row)
         }
         Err(e) => Err(e),
     };
-    let taken = gathering.taken;
-    match (read, gathering.trouble) {
+    let taken = ingest.taken;
+    match (read, ingest.trouble) {
         (_, Some(trouble)) => Err(trouble),
         (Ok(()), None) => Ok(row),
         // Not settled: the obstacle may go away without the stream changing.
@@ -464,7 +464,8 @@ pub(crate) fn read_batch(
         done: AtomicU64::new(0),
         lost: AtomicBool::new(false),
     };
-    let parts: Vec<Part> = with_helpers(threads, || reading.work(&mut |_| {}), || reading.work(progress));
+    let parts: Vec<Part> = with_helpers(threads, || reading.work(&mut |_| {}), || reading.work(progress))
+        .map_err(|died| Error::Index(died.to_string()))?;
     let (mut rows, mut segments) = (Vec::with_capacity(batch.len()), Vec::new());
     for part in parts {
         let (some_rows, some_segments) = part?;

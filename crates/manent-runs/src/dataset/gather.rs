@@ -112,7 +112,7 @@ pub(super) fn gather(
     let helper = || Worker::new(&workers, None).work();
     // The calling thread is one of the workers, and reports the progress.
     let own = || Worker::new(&workers, Some(progress)).work();
-    with_helpers(processors(THREADS_MAX), helper, own).into_iter().collect::<DatasetResult<()>>()?;
+    with_helpers(processors(THREADS_MAX), helper, own)?.into_iter().collect::<DatasetResult<()>>()?;
     let mut gathered = workers.gathered.into_inner().unwrap_or_else(PoisonError::into_inner);
     gathered.rows.sort_unstable_by_key(|row| (row.source, row.order));
     Ok(gathered)

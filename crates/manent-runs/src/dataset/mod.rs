@@ -275,6 +275,9 @@ pub enum DatasetError {
         /// The error of the system.
         source: io::Error,
     },
+    /// A thread panicked.
+    #[error("a thread that makes rows died; nothing was written; please report this")]
+    Died(#[from] manent_store::threads::ThreadDied),
 }
 
 fn hint(error: &io::Error) -> &'static str {

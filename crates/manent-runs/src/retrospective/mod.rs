@@ -149,7 +149,9 @@ impl Runs {
         let tell = |bytes: u64| progress(done.fetch_add(bytes, Ordering::Relaxed) + bytes, all_bytes);
         let shares = shares(&sessions, if question.threads == 0 { THREADS } else { question.threads });
         let read = |share: &Vec<usize>| read_share(self, question, &sessions, share, &tell);
-        let parts = threads::parallel_map(&shares, shares.len(), read);
+        let parts = threads::parallel_map(&shares, shares.len(), read)
+            .map_err(manent_store::Error::from)
+            .map_err(manent::Error::from)?;
         let (mut tally, mut read) = (Tally::new(question), ReadStats::default());
         for (part, seen) in parts {
             tally.merge(part);

@@ -99,11 +99,12 @@ impl Store {
     ) -> Result<Vec<(SessionKey, Result<Context>)>> {
         let listed = self.recent(sessions)?;
         let threads_max = if listed.len() < SEQUENTIAL_MAX { 1 } else { THREADS_MAX };
-        Ok(parallel_map(&listed, threads_max, |listed| {
+        let contexts = parallel_map(&listed, threads_max, |listed| {
             let address = &listed.id;
             let context = Part::read_last(self, address, turns).map(|part| part.into_context(tokens).0);
             (address.key.clone(), context)
-        }))
+        });
+        Ok(contexts.map_err(manent_store::Error::from)?)
     }
 
     /// The last record that a model had seen when it gave this one.

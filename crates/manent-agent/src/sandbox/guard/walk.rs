@@ -220,6 +220,7 @@ fn take(
 fn list_all(directories: &[Directory]) -> Vec<Result<Listing, Errno>> {
     let threads_max = if directories.len() < DIRECTORIES_ALONE_MAX { 1 } else { THREADS_MAX };
     parallel_map(directories, threads_max, |directory| list(&directory.path))
+        .unwrap_or_else(|_| directories.iter().map(|_| Err(Errno::IO)).collect())
 }
 
 fn list(dir: &Path) -> Result<Listing, Errno> {
