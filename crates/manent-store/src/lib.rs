@@ -46,8 +46,8 @@ pub use header::HeaderNames;
 pub use in_memory::{InMemory, InMemoryBlobs};
 pub use key::{KEY_BYTES_MAX, KeyError, KeyParts, SessionKey};
 pub use streams::{
-    AppendOptions, ChangeKind, Changes, Cursor, IfMissing, KnownStreams, ListDetail, Lock, LockGuard,
-    LockMode, LockName, Maintenance, NewHeader, Place, Position, ProgressFn, Receipt, Repaired, Replaced,
-    ScanTime, Seek, Selector, Space, StreamChange, StreamFilter, StreamHeader, StreamId, StreamPart,
-    StreamParts, StreamReader, StreamStat, StreamState, StreamWriter, Streams, Target, Version,
+    AppendOptions, ChangeKind, Changes, Cursor, DerivedBlobs, IfMissing, KnownStreams, ListDetail, Lock,
+    LockGuard, LockMode, LockName, Maintenance, NewHeader, Place, Position, ProgressFn, Receipt, Repaired,
+    Replaced, ScanTime, Seek, Selector, Space, StreamChange, StreamFilter, StreamHeader, StreamId,
+    StreamPart, StreamParts, StreamReader, StreamStat, StreamState, StreamWriter, Streams, Target, Version,
 };

@@ -497,3 +497,18 @@ pub(crate) const LOOKS: u32 = 3;
 fn nothing_taken(key: &SessionKey) -> Error {
     manent_store::Error::Backend(format!("the backend gave no receipt for a record of {key:?}").into()).into()
 }
+
+#[cfg(test)]
+mod tests {
+    use manent_store::InMemory;
+
+    use super::*;
+
+    #[test]
+    fn extension_that_asks_for_another_one_while_it_is_made_gets_it() {
+        let store = Store::on(Arc::new(InMemory::new()), None, StoreOptions::default());
+        let make = || store.extension(|| 7_u8).to_string();
+        assert_eq!(*store.extension(make), "7");
+        assert_eq!(*store.extension(|| 8_u8), 7, "made once");
+    }
+}
