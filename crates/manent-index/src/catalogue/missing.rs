@@ -67,6 +67,11 @@ impl LostSession {
         self.row.native
     }
 
+    /// Returns the place and the name under which the session was known.
+    pub(crate) fn name(&self) -> (Place, &str) {
+        (self.row.place(), &self.row.name)
+    }
+
     pub(crate) fn is_of(&self, key: &SessionKey) -> bool {
         self.row.key == key.as_str()
     }
@@ -206,6 +211,15 @@ pub(crate) fn drop_gone(loaded: &mut LoadedIndex, gone: &[Arc<Row>]) {
     loaded.unsaved_rows += gone.len();
 }
 
+/// Takes out the rows of streams that others stand in the place of, and remembers these.
+pub(crate) fn drop_replaced(loaded: &mut LoadedIndex, replaced: &[Arc<Row>]) {
+    let numbers: HashSet<u64> = replaced.iter().map(|row| row.number).collect();
+    loaded.rows.retain(|row| !numbers.contains(&row.number()));
+    let lost = replaced.iter().filter_map(|row| LostSession::of(row));
+    loaded.gone.extend(lost.map(|gone| LostSession { replaced: true, ..gone }));
+    loaded.unsaved_rows += replaced.len();
+}
+
 impl Index {
     /// Decides which of the sessions that went are lost, when everything was looked at. `found`: what was read in this
     /// refresh.
@@ -232,7 +246,7 @@ impl Index {
     }
 
     /// Drops the sessions that are being purged, by this or another process.
-    fn drop_purges(&self, gone: &mut Vec<LostSession>) {
+    pub(crate) fn drop_purges(&self, gone: &mut Vec<LostSession>) {
         let mut purges = self.dir.as_ref().map(IndexDir::purges).unwrap_or_default();
         purges.extend(lock(&self.purged).iter().cloned());
         gone.retain(|gone| !purges.iter().any(|purge| purge.is_row(&gone.row)));
@@ -332,6 +346,7 @@ impl Index {
         loaded.gone = others;
         let meant: Vec<LostSession> = meant;
         loaded.unsaved_rows += meant.len();
+        state.generation += 1;
         drop(state);
         if !meant.is_empty() {
             self.refresh(Save::Now, &mut |_, _| {})?;
@@ -351,6 +366,7 @@ impl Index {
             new.push(gone.clone());
         }
         loaded.unsaved_rows += new.len();
+        state.generation += 1;
         drop(state);
         if !new.is_empty() {
             // If this cannot be saved, the next command reports the losses again.

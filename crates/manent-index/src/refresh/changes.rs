@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use manent_store::{
-    ChangeKind, Cursor, KnownStreams, ListDetail, Place, Selector, SessionKey, StreamState, Version, clock,
+    ChangeKind, Cursor, KnownStreams, ListDetail, Place, Selector, SessionKey, StreamChange, StreamState,
+    Version, clock,
 };
 
 use crate::catalogue::{Row, RowRef};
@@ -49,6 +50,13 @@ impl KnownStreams for KnownRows<'_> {
 
     fn is_complete(&self) -> bool {
         self.is_complete
+    }
+}
+
+impl Survey {
+    /// Returns the number of bytes that are to be read.
+    pub(crate) fn unread_bytes(&self) -> u64 {
+        self.differences.0.iter().map(ChangedStream::unread_bytes).sum()
     }
 }
 
@@ -103,18 +111,22 @@ fn by_name(rows: &[RowRef]) -> IndexResult<RowsByName<'_>> {
 }
 
 /// Returns true if every known stream is still where it was.
+pub(crate) fn is_all_there(loaded: &mut LoadedIndex, corpus: &dyn Corpus) -> RefreshResult<bool> {
+    Ok(!recheck(loaded, corpus)?.iter().any(|change| change.kind == ChangeKind::Gone))
+}
+
+/// Compares the rows with the streams once more, just before they are written.
 ///
 /// Streams whose version is unknown need no look of their own here: what counts is whether they are gone, which a
 /// backend that watches its streams reports. So its answer is taken as complete, and no directory is listed while the
 /// right to write is held.
-pub(crate) fn is_all_there(loaded: &mut LoadedIndex, corpus: &dyn Corpus) -> RefreshResult<bool> {
+pub(crate) fn recheck(loaded: &mut LoadedIndex, corpus: &dyn Corpus) -> RefreshResult<Vec<StreamChange>> {
     let rows = KnownRows { rows: &loaded.rows, is_complete: true };
     let changes = corpus.changes(&rows, &loaded.cursor)?;
     if changes.streams.is_empty() {
         loaded.cursor = changes.cursor;
-        return Ok(true);
     }
-    Ok(!changes.streams.iter().any(|change| change.kind == ChangeKind::Gone))
+    Ok(changes.streams)
 }
 
 /// Drops the rows of files that are not sessions of their own: what interrupted packing left beside the plain file, and
