@@ -296,8 +296,8 @@ pub struct StreamFilter<'a> {
     pub which: Selector<'a>,
     /// The amount of detail to find out about each.
     pub detail: ListDetail,
-    /// At most so many, those that changed last first; of the same millisecond, the one with the larger key first.
-    /// Without a limit, all of them in no order.
+    /// The largest number of streams to select, those that changed last first; of the same millisecond, the one with the
+    /// larger key first. Without a limit, all of them in no order.
     pub newest: Option<usize>,
 }
 
@@ -339,9 +339,9 @@ impl<'a> StreamFilter<'a> {
 pub enum Selector<'a> {
     /// Every one.
     All,
-    /// Those of a key.
+    /// The streams of a key.
     Key(&'a SessionKey),
-    /// Those whose id begins so, to the byte. Every id begins with nothing, the empty id too.
+    /// The streams whose id begins so, to the byte. Every id begins with nothing, the empty id too.
     Id(&'a str),
     /// The one with this [`StreamStat::name`].
     Name(&'a str),
@@ -352,7 +352,7 @@ pub enum Selector<'a> {
 pub enum ListDetail {
     /// Everything, which may mean to open each stream.
     Header,
-    /// Only what can be told without opening streams: ids and header keys may be left out.
+    /// The details that can be told without opening streams: ids and header keys may be left out.
     Outside,
 }
 
@@ -490,7 +490,7 @@ pub struct Changes {
     pub moment: ScanTime,
     /// The streams that are not as they were known. Those that are, are left out.
     pub streams: Vec<StreamChange>,
-    /// To be given to the next call.
+    /// The cursor for the next call.
     pub cursor: Cursor,
 }
 
@@ -534,7 +534,7 @@ impl ChangeKind {
 /// The state of a stream that is about to be read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StreamState {
-    /// To be kept with what is read after this.
+    /// The version to keep with what is read after this.
     pub version: Version,
     /// The length in bytes.
     pub bytes: u64,

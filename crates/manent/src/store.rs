@@ -16,9 +16,9 @@ use manent_log::{Body, Damage, DamageFinding, FileSystemTrust, RealDisk, SetAsid
 use manent_store::clock;
 use manent_store::sync::lock;
 use manent_store::{
-    AppendOptions, Blobs, Files, IfMissing, ListDetail, Maintenance, Place, Position, ProgressFn, Receipt,
-    Repaired, Selector, SessionKey, Space, StreamFilter, StreamHeader, StreamId, StreamStat, StreamWriter,
-    Streams,
+    AppendOptions, Blobs, FileBlobs, Files, IfMissing, ListDetail, Maintenance, Place, Position, ProgressFn,
+    Receipt, Repaired, Selector, SessionKey, Space, StreamFilter, StreamHeader, StreamId, StreamStat,
+    StreamWriter, Streams,
 };
 
 use crate::context::Tail;
@@ -73,7 +73,8 @@ pub struct StoreOptions {
     /// The working directory to note in the header of a new session.
     pub cwd: Option<String>,
     /// A directory for the index of this one store, if the store has no place for it itself: it is a directory of other
-    /// programs' sessions, or its backend is not a disk. Without this, such an index lives in memory.
+    /// programs' sessions, or its backend is not a disk. It is a directory of the disk of the sessions, or of this
+    /// machine where the backend has none. Without this, such an index lives in memory.
     pub index: Option<PathBuf>,
 }
 
@@ -115,23 +116,28 @@ impl Store {
     }
 
     fn of_files(files: Files, options: StoreOptions, background: Background) -> Store {
-        let blobs = files.blobs().map(|blobs| Arc::new(blobs) as Arc<dyn Blobs>);
-        Store::new(Arc::new(files), blobs, options, background)
+        let shared = |blobs| Arc::new(blobs) as Arc<dyn Blobs>;
+        let blobs = files.blobs().map(shared);
+        let index_blobs = options.index.clone().map(|dir| shared(files.blobs_in(dir)));
+        Store::new(Arc::new(files), blobs, index_blobs, options, background)
     }
 
     /// Opens a store on any backend. Derived data is kept in `blobs`; without any, in [`StoreOptions::index`] or in
-    /// memory.
+    /// memory. A backend says nothing about disks, so [`StoreOptions::index`] is a directory of this machine here.
     pub fn on(streams: Arc<dyn Streams>, blobs: Option<Arc<dyn Blobs>>, options: StoreOptions) -> Store {
-        Store::new(streams, blobs, options, Background::Never)
+        let in_dir = |dir| Arc::new(FileBlobs::new(RealDisk::shared(), dir)) as Arc<dyn Blobs>;
+        let index_blobs = options.index.clone().map(in_dir);
+        Store::new(streams, blobs, index_blobs, options, Background::Never)
     }
 
     fn new(
         streams: Arc<dyn Streams>,
         blobs: Option<Arc<dyn Blobs>>,
+        index_blobs: Option<Arc<dyn Blobs>>,
         options: StoreOptions,
         background: Background,
     ) -> Store {
-        let index = session_index(&streams, blobs.as_ref(), &options, background);
+        let index = session_index(&streams, blobs.as_ref(), index_blobs, options.wait, background);
         Store { streams, blobs, options: Arc::new(options), index, extensions: Arc::default() }
     }
 
@@ -484,7 +490,7 @@ impl Session {
         self.writer.set_aside()
     }
 
-    /// Under how many names it can be reached: with more than one, somebody else reads along.
+    /// Returns the number of names under which it can be reached: with more than one, somebody else reads along.
     pub fn names(&self) -> Result<u64> {
         Ok(self.writer.names()?)
     }

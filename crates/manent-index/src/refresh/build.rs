@@ -51,7 +51,7 @@ struct Build<'a> {
     cursor: Cursor,
     total_bytes: u64,
     found: PresentSessions,
-    /// Some streams were not where they were expected, and may be elsewhere.
+    /// True if streams were not where they were expected, and may be elsewhere.
     lost: bool,
 }
 

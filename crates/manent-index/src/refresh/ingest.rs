@@ -179,7 +179,7 @@ struct StreamIngest<'a, 'b> {
     corpus: &'a dyn Corpus,
     intake: &'a mut SegmentSink<'b>,
     modified_ms: i64,
-    /// Something was taken in.
+    /// True once a record was taken in.
     taken: bool,
     /// The last record that was read before, until it is met again.
     sought: Option<RecordRef>,
@@ -431,7 +431,7 @@ pub(crate) struct BatchResult {
     pub(crate) rows: Vec<RowRef>,
     pub(crate) segments: Vec<SegmentHandle>,
     pub(crate) next_number: u64,
-    /// Some streams were no longer where the survey saw them, and may be elsewhere.
+    /// True if streams were no longer where the survey saw them, and may be elsewhere.
     pub(crate) lost: bool,
 }
 

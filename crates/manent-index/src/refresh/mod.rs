@@ -39,7 +39,7 @@ use crate::refresh::loaded::{LoadedIndex, SegmentHandle, Snapshot};
 pub struct Index {
     pub(crate) corpus: Arc<dyn Corpus>,
     pub(crate) dir: Option<IndexDir>,
-    /// What is known. Not locked while a build reads.
+    /// The rows and segments that are known. Not locked while a build reads.
     pub(crate) state: Mutex<State>,
     /// Held by the thread that builds, for as long as that takes.
     building: Mutex<()>,
@@ -98,7 +98,7 @@ pub(crate) enum Save {
     Sometimes,
     /// All changes, now; it is an error if that cannot be done.
     Now,
-    /// What is known, now, and also where nothing changed: files that a dead process left go with it. Where much is to
+    /// All that is known, now, and also where nothing changed: files that a dead process left go with it. Where much is to
     /// be read, only what is gone is taken out.
     Anyway,
 }
@@ -578,9 +578,9 @@ const MUCH_BYTES: u64 = 4 * 1024 * 1024;
 const BEING_WRITTEN: &str = "another process is writing it";
 /// The number of attempts when other processes write the index meanwhile.
 pub(crate) const TRIES: u32 = 5;
-/// A catalogue of so few rows is written in a moment: it is kept up with every change.
+/// The number of rows up to which a catalogue is written in a moment, so that it is kept up with every change.
 const SMALL_STORE_ROWS: usize = 2000;
-/// But not with every question.
+/// The time between two saves of such a catalogue, so that it is not written with every question.
 const SAVE_PAUSE: Duration = Duration::from_secs(2);
 
 /// Says whether an index may start a thread that keeps it near the streams.
@@ -588,7 +588,7 @@ const SAVE_PAUSE: Duration = Duration::from_secs(2);
 pub enum Background {
     /// A thread may be started.
     Allowed,
-    /// No thread is started: everything is done by the thread that asks.
+    /// Starts no thread: everything is done by the thread that asks.
     Never,
 }
 
@@ -607,7 +607,7 @@ fn keep_up(index: &Weak<Index>) {
     }
 }
 
-/// A process that wrote so often is one that stays.
+/// The number of writes that tell a process which stays from one that ends.
 const ENOUGH: u64 = 100;
 const PAUSE: Duration = Duration::from_secs(2);
 

@@ -33,15 +33,16 @@ fn found(world: &World, text: &str) -> usize {
 }
 
 /// Lets `world` search on another thread, and calls `meanwhile` when it has read all of a stream but its last record.
-fn while_building(world: &World, meanwhile: impl FnOnce()) {
+fn while_building<T>(world: &World, meanwhile: impl FnOnce() -> T) -> T {
     world.corpus.gate.shut(GATE);
     thread::scope(|scope| {
         let searching = scope.spawn(|| found(world, "bravo"));
         world.corpus.gate.await_reader();
-        meanwhile();
+        let done = meanwhile();
         world.corpus.gate.open();
         searching.join().unwrap();
-    });
+        done
+    })
 }
 
 #[test]
@@ -117,15 +118,15 @@ fn purge_of_what_an_old_catalogue_knows_leaves_a_build_of_another_process_to_be_
 fn full_searches_of_one_process_wait_for_one_build() {
     let world = World::in_memory();
     append_much(&world, "large");
-    while_building(&world, || {
+    let second = while_building(&world, || {
         let listing = Arc::clone(&world.index).sessions_so_far(Place::Live, None, 10);
         assert_eq!(listing.unwrap().total, 0, "a partial answer does not wait");
         assert_eq!(world.index.bytes(), 0, "nor does a question about the index");
         let (index, corpus) = (world.index.clone(), world.corpus.clone());
         let second = World { index, corpus, blobs: None };
-        // It ends when the gate is open, and nobody looks after it until then.
-        thread::spawn(move || assert_eq!(found(&second, "bravo"), TURNS));
+        thread::spawn(move || found(&second, "bravo"))
     });
+    assert_eq!(second.join().unwrap(), TURNS);
     assert_eq!(found(&world, "bravo"), TURNS);
     assert_eq!(world.corpus.gate.times_passed(), 1, "it was read once");
 }

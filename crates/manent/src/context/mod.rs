@@ -1,4 +1,4 @@
-//! What a model sees of a session: the messages of its context, made from the log and from nothing else.
+//! The messages that a model sees of a session: its context, made from the log and from nothing else.
 //!
 //! The same log gives the same messages, to the byte, whenever and wherever it is asked. So what the model saw when it
 //! gave an answer can be shown at any time after: it is what the records before that answer give.
