@@ -5,6 +5,7 @@
 
 mod dependencies;
 mod layers;
+mod messages;
 mod modules;
 mod names;
 mod promises;

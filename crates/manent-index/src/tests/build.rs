@@ -1,4 +1,4 @@
-//! Builds of the index: whoever purges, searches or dies meanwhile.
+//! Builds of the index, with purges and searches in the middle of them; and the check before a save.
 
 use std::sync::Arc;
 use std::thread;
@@ -145,4 +145,13 @@ fn build_that_waits_for_another_process_which_is_done_by_then_reads_nothing() {
         assert_eq!((first.join().unwrap(), second.join().unwrap()), (TURNS, TURNS));
     });
     assert_eq!(world.corpus.gate.times_passed(), 1);
+}
+
+/// With the right to write held, a store of 100,000 sessions would be looked through once more.
+#[test]
+fn check_before_a_save_looks_only_at_streams_that_a_watching_backend_reports() {
+    let world = World::in_memory();
+    world.append("small", "user", "alpha");
+    assert_eq!(found(&world, "alpha"), 1);
+    assert_eq!(*world.corpus.compared.lock().unwrap(), [false, true], "the survey, and the check");
 }
