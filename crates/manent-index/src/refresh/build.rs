@@ -105,14 +105,14 @@ impl Index {
         drop(state);
         let read = build.read(progress);
         let mut state = lock(&self.state);
-        let built = read.and_then(|()| build.finish(&mut state, save, this));
-        if built.is_err()
+        let outcome = read.and_then(|()| build.finish(&mut state, save, this));
+        if outcome.is_err()
             && let Some(loaded) = &mut state.loaded
         {
             // Segments that were put on the disk already.
             loaded.has_strays = true;
         }
-        (state, built)
+        (state, outcome)
     }
 
     /// Removes from the disk what is gone, and what this process purges, without reading anything: what changed is read

@@ -15,7 +15,8 @@ const TURNS: usize = 24;
 
 /// Text with many words that stand nowhere else, so that a segment of it is written to the disk at once.
 fn text(seed: usize) -> String {
-    (0..20_000).map(|word| format!("w{seed}x{:x} ", word * 7919 + seed)).collect()
+    let words: Vec<String> = (0..20_000).map(|word| format!("w{seed}x{:x}", word * 7919 + seed)).collect();
+    words.join(" ")
 }
 
 /// Appends a stream at whose last record a reader waits while the gate is shut.

@@ -25,8 +25,8 @@ fn purge(store: &Store) -> manent::Result<()> {
 
 /// Adds a session that is long enough for a build, most of whose words stand nowhere else.
 fn with_much(disk: SimDisk) -> SimDisk {
-    let text: String = (0..WORDS).map(|word| format!("w{:x} ", word * 7919)).collect();
-    say(&open(&disk), "much", &[&text, "alpha behind all of that"]);
+    let words: Vec<String> = (0..WORDS).map(|word| format!("w{:x}", word * 7919)).collect();
+    say(&open(&disk), "much", &[&words.join(" "), "alpha behind all of that"]);
     disk
 }
 
