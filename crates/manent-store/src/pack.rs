@@ -252,8 +252,8 @@ const SMALL_FRAMES_MAX: usize = 32;
 const AGAIN: &str = "keep the plain one and pack it again";
 
 const FAST_LEVEL: i32 = 3;
-/// The size of the tables, larger than the level has by itself: a frame forgets what came before it, so it had better remember
-/// all of its own. They cost no time worth naming and win half a percent.
+/// The size of the tables, larger than the level has by itself: a frame forgets what came before it, so it had better
+/// remember all of its own. They cost no time worth naming and win half a percent.
 const HASH_LOG: u32 = 19;
 const CHAIN_LOG: u32 = 18;
 /// The part of the end that is compressed with more effort. It makes up for the small frames there, and costs at

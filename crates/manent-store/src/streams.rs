@@ -296,8 +296,8 @@ pub struct StreamFilter<'a> {
     pub which: Selector<'a>,
     /// The amount of detail to find out about each.
     pub detail: ListDetail,
-    /// The largest number of streams to select, those that changed last first; of the same millisecond, the one with the
-    /// larger key first. Without a limit, all of them in no order.
+    /// The largest number of streams to select, those that changed last first; of the same millisecond, the one with
+    /// the larger key first. Without a limit, all of them in no order.
     pub newest: Option<usize>,
 }
 

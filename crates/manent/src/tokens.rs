@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 pub enum Counting {
     /// Four bytes a token.
     Estimate,
-    /// Counts with a vocabulary. The first count of a process loads it, which takes a tenth of a second. Without the feature
-    /// `tokens` there is none, and this is [`Counting::Estimate`].
+    /// Counts with a vocabulary. The first count of a process loads it, which takes a tenth of a second. Without the
+    /// feature `tokens` there is none, and this is [`Counting::Estimate`].
     #[default]
     Exact,
 }

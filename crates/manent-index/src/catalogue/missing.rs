@@ -152,8 +152,9 @@ impl PresentSessions {
         self.keys.insert(key.to_owned());
     }
 
-    /// Returns whether a lost session is there. Ours are known by their ids, wherever they go. Of another program's, any session of the key will do: it has no
-    /// id while it is live, or one that cannot be a name, and gets one when it is put away.
+    /// Returns whether a lost session is there. Ours are known by their ids, wherever they go. Of another program's,
+    /// any session of the key will do: it has no id while it is live, or one that cannot be a name, and gets one when
+    /// it is put away.
     fn holds(&self, gone: &LostSession) -> bool {
         let is_name = |id: &str| !id.is_empty() && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
         let by_id = gone.is_ours() && is_name(&gone.row.id);

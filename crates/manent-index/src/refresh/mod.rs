@@ -98,8 +98,8 @@ pub(crate) enum Save {
     Sometimes,
     /// All changes, now; it is an error if that cannot be done.
     Now,
-    /// All that is known, now, and also where nothing changed: files that a dead process left go with it. Where much is to
-    /// be read, only what is gone is taken out.
+    /// All that is known, now, and also where nothing changed: files that a dead process left go with it. Where much is
+    /// to be read, only what is gone is taken out.
     Anyway,
 }
 

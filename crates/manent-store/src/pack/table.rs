@@ -366,8 +366,8 @@ impl<'a> Window<'a> {
     }
 }
 
-/// The number of frames of the longest table. As two neighbouring frames are nearly always longer than one may be, this is enough
-/// for 511 GiB.
+/// The number of frames of the longest table. As two neighbouring frames are nearly always longer than one may be, this
+/// is enough for 511 GiB.
 pub(super) const FRAMES_MAX: usize = 1 << 20;
 /// A hint about damage, for messages.
 pub(super) const WHAT_TO_DO: &str = "take the file from a backup, or save what `zstd -d` can still unpack";
