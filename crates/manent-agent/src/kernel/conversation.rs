@@ -313,7 +313,7 @@ impl ConversationActor {
         turn: &mut Turn<'_>,
     ) -> Result<Answer, TurnError> {
         let mut was_unclear = false;
-        for _ in 0..ROUNDS_MAX {
+        for round in 1..=ROUNDS_MAX {
             turn.listener.send(Event::Sending { tokens: context.tokens }).await;
             let request = Request::from(&context);
             let style = self.shared.tools.as_ref().map_or(CallStyle::Native, |tools| tools.toolbox.calling);
@@ -353,7 +353,10 @@ impl ConversationActor {
                 if let Some(repair) = repair {
                     session.append(repair)?;
                 }
-                let context = fitting_context(&shared, &mut session, tokens, &listener)?;
+                // After the last round nothing is sent, so nothing is compacted for it.
+                if round < ROUNDS_MAX {
+                    context = fitting_context(&shared, &mut session, tokens, &listener)?;
+                }
                 Ok((session, context))
             })
             .await?;
