@@ -113,7 +113,7 @@ impl Context<'_> {
     }
 
     /// Does work that reports its progress, in bytes done of all bytes. A bar is shown if there is much to do.
-    pub(crate) fn with_progress<T>(&self, work: impl FnOnce(&mut dyn FnMut(u64, u64)) -> T) -> T {
+    pub(crate) fn with_progress<T>(&self, work: impl FnOnce(&mut (dyn FnMut(u64, u64) + Send)) -> T) -> T {
         let mut bar: Option<indicatif::ProgressBar> = None;
         let done = work(&mut |done, all| {
             let bar = bar.get_or_insert_with(|| self.progress(all));

@@ -292,8 +292,9 @@ fn hint(error: &io::Error) -> &'static str {
 /// The result of making a data set.
 pub type DatasetResult<T> = Result<T, DatasetError>;
 
-/// Tells how far the work is: so much is done, of so much.
-pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
+/// Receives the bytes of work that are done, and those of all work. It is called from the threads that work, one call
+/// at a time, with numbers that never fall; in the last call all bytes are done.
+pub type Progress<'a> = &'a mut (dyn FnMut(u64, u64) + Send);
 
 /// Makes a data set of the runs of a store, in a directory that is new or empty.
 pub fn make(
