@@ -156,6 +156,23 @@ fn the_file_system_has_one_door() {
 }
 
 #[test]
+fn messages_of_libraries_name_no_command() {
+    let is_library = |path: &str| {
+        path.starts_with("crates/") && path.contains("/src/") && !path.starts_with("crates/manent-cli/")
+    };
+    let mut naming = Vec::new();
+    for file in files(&["rs"]).iter().filter(|file| is_library(&file.path)) {
+        let code = file.text.lines().take_while(|line| *line != "#[cfg(test)]");
+        for (number, line) in code.enumerate().filter(|(_, line)| !line.trim_start().starts_with("//")) {
+            if line.contains("`manent ") || line.contains("(--") {
+                naming.push(format!("{}:{}", file.path, number + 1));
+            }
+        }
+    }
+    assert_ratchet("commands and options are named by manent-cli/src/hints.rs alone", &naming, &[]);
+}
+
+#[test]
 fn functions_are_found_and_measured() {
     let five = "pub(crate) fn five(\n    a: u8,\n) -> u8 {\n    a\n}";
     let text = format!("fn one() {{}}\n\n{five}\nimpl X {{\n    fn two() {{\n    }}\n}}");

@@ -154,7 +154,7 @@ pub enum ConfigError {
         why: String,
     },
     /// Nobody knows the name.
-    #[error("{path} sets {name:?}, which nobody knows; `manent config` lists what can be set")]
+    #[error("{path} sets {name:?}, which nobody knows")]
     Unknown {
         /// The file.
         path: String,

@@ -131,12 +131,9 @@ impl Skills {
                 skill.compare_again()?;
                 return Ok(skill);
             }
-            SkillStatus::Held { why } => {
-                format!("{why}; the user trusts it again with `manent skills trust`")
-            }
+            SkillStatus::Held { why } => format!("{why}; only the user can trust it again"),
             SkillStatus::Untrusted => {
-                "the folder that it comes from is not trusted; the user does that with `manent skills trust`"
-                    .to_owned()
+                "the folder that it comes from is not trusted; only the user can change that".to_owned()
             }
             SkillStatus::Shadowed { by } => format!("the one in {} goes before it", by.display()),
             SkillStatus::Skipped(problem) => problem.to_string(),

@@ -10,6 +10,7 @@ use serde_json::Map;
 
 use super::retro::project_path;
 use crate::commands::prelude::*;
+use crate::hints;
 
 /// Make data sets of what skills did, to train models on
 #[derive(Debug, Args)]
@@ -195,7 +196,7 @@ impl From<DatasetError> for Failure {
             DatasetError::Busy { .. } => Exit::Held,
             _ => Exit::Failed,
         };
-        Failure::new(exit, error.to_string())
+        Failure::new(exit, hints::message_of_dataset(&error))
     }
 }
 

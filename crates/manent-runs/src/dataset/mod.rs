@@ -242,7 +242,7 @@ pub enum DatasetError {
     #[error(transparent)]
     Store(#[from] crate::Error),
     /// There is something in the directory.
-    #[error("{} is not empty; choose another directory, or --force to replace the data set in it", .0.display())]
+    #[error("{} is not empty; choose another directory", .0.display())]
     NotEmpty(PathBuf),
     /// There is something in the directory that no data set has.
     #[error(

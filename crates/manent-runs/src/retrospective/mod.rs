@@ -48,7 +48,7 @@ pub use compare::{ComparisonKind, FlakySkill, RateComparison};
 pub use durations::DurationStats;
 pub use lessons::LessonChanges;
 pub use narrative::{Narrative, NarrativePassage, Narrator, ProposedEdit, TASK, schema};
-pub use report::{DayCounts, FailureCluster, OddityCount, Period, Report, SkillStats, Totals};
+pub use report::{DayCounts, FailureCluster, NO_BEGINNING, OddityCount, Period, Report, SkillStats, Totals};
 pub use report_store::{LastReport, Reports, Schedule, ScheduleOutcome};
 pub use statements::{Statement, Topic, thousands};
 pub use statistics::{FALSE_ALARMS, Proportion, RUNS_MIN, different, holm, wilson};

@@ -417,9 +417,7 @@ fn notes(question: &ReportQuery<'_>, tally: &Tally<'_>, read: &ReadStats) -> Vec
         ));
     }
     if question.since_ms.is_none() {
-        notes.push(
-            "no beginning was given (--since), so there is no period before to compare with".to_owned(),
-        );
+        notes.push(NO_BEGINNING.to_owned());
     }
     if read.repeated > 0 {
         notes.push(format!("{} recorded twice, counted once", runs_word(read.repeated)));
@@ -486,4 +484,6 @@ pub(super) fn date(ms: i64) -> String {
     time(ms).chars().take(10).collect()
 }
 
+/// The note of a report on runs since ever.
+pub const NO_BEGINNING: &str = "no beginning was given, so there is no period before to compare with";
 const FEW: usize = 5;

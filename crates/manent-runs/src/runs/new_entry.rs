@@ -27,7 +27,7 @@ pub enum EntryError {
     #[error("its `kind` is neither `run` nor `run-start`; leave it out, or append it to a session")]
     Kind,
     /// A verdict on a run.
-    #[error("it is a verdict on a run, which is given with `manent run judge`")]
+    #[error("it is a verdict on a run, and not a run")]
     Verdict,
     /// Neither a skill nor an attempt.
     #[error("it has neither `skill` nor `attempts`, so it is no run; name the skill")]

@@ -23,6 +23,7 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::commands::prelude::*;
+use crate::hints;
 use crate::model::{self, BlockingModel};
 use crate::new_file::NewFile;
 
@@ -112,7 +113,8 @@ pub(crate) fn run(context: &Context<'_>, args: &RetroArgs) -> Result<Exit, Failu
         ..ReportQuery::default()
     };
     let bar = context.progress(runs.sessions()?.iter().map(|listed| listed.bytes).sum());
-    let report = runs.retrospective(&question, &|done, _| bar.set_position(done))?;
+    let mut report = runs.retrospective(&question, &|done, _| bar.set_position(done))?;
+    report.notes.iter_mut().for_each(hints::complete_note);
     bar.finish_and_clear();
     if report.totals.runs == 0 && report.whole {
         refuse_unknown_skill(&runs, &question)?;
