@@ -231,7 +231,7 @@ impl ToolPolicy {
                 || self.approvals.allows_prefix(tool, words)
         };
         if let Some(words) = line.commands.iter().find(|words| !is_allowed(words)) {
-            return ask(format!("no rule allows `{}`", shell_line::shown(words)));
+            return ask(format!("no rule allows `{}`", shell_line::display_words(words)));
         }
         Decision::new(Permission::Allow, "rules, or what you allowed before, allow every part of it")
     }

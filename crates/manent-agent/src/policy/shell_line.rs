@@ -8,7 +8,7 @@
 //! To deny is easier than to allow: an unclear line may run whatever is named in it anywhere.
 
 use super::prefix::{base, runs_others};
-use crate::tools::one_line;
+use crate::tools::one_line_excerpt;
 
 /// A line, taken apart.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -74,8 +74,8 @@ fn odd_command(words: &[String]) -> Option<&'static str> {
 }
 
 /// Words for people.
-pub(super) fn shown(words: &[String]) -> String {
-    one_line(&words.join(" "), SHOWN_CHARS)
+pub(super) fn display_words(words: &[String]) -> String {
+    one_line_excerpt(&words.join(" "), SHOWN_CHARS)
 }
 
 /// All that could be a word, however it is quoted.

@@ -182,7 +182,7 @@ impl ModelError {
 
 /// Returns text from a server in a form that is safe to display: cut to `chars_max` characters, and without characters
 /// that move a cursor or reverse the direction of text.
-pub(super) fn shown(text: &str, chars_max: usize) -> String {
+pub(super) fn sanitize(text: &str, chars_max: usize) -> String {
     let mut shown = String::new();
     for (at, c) in text.trim().chars().enumerate() {
         if at == chars_max {
@@ -206,7 +206,7 @@ fn choice(others: &[String]) -> String {
     if others.is_empty() {
         return String::new();
     }
-    let some: Vec<_> = others.iter().take(OTHERS_SHOWN).map(|name| shown(name, NAME_CHARS_MAX)).collect();
+    let some: Vec<_> = others.iter().take(OTHERS_SHOWN).map(|name| sanitize(name, NAME_CHARS_MAX)).collect();
     let more = if others.len() > OTHERS_SHOWN { ", …" } else { "" };
     format!(", or choose one of {}{more}", some.join(", "))
 }

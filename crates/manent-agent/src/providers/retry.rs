@@ -95,26 +95,28 @@ mod tests {
 
     #[test]
     fn waits_grow_scatter_and_end() {
-        let patience = RetryPolicy::default();
-        assert_eq!(patience.wait(1, None, 0), Duration::from_millis(500));
-        assert_eq!(patience.wait(3, None, 0), Duration::from_secs(2));
-        assert_eq!(patience.wait(u32::MAX, None, 0), patience.longest_wait);
-        assert!(patience.wait(1, None, u64::from(PARTS) - 1) >= Duration::from_millis(375));
-        assert!((0..100).any(|_| patience.wait(1, None, random()) != patience.wait(1, None, random())));
+        let retry_policy = RetryPolicy::default();
+        assert_eq!(retry_policy.wait(1, None, 0), Duration::from_millis(500));
+        assert_eq!(retry_policy.wait(3, None, 0), Duration::from_secs(2));
+        assert_eq!(retry_policy.wait(u32::MAX, None, 0), retry_policy.longest_wait);
+        assert!(retry_policy.wait(1, None, u64::from(PARTS) - 1) >= Duration::from_millis(375));
+        assert!(
+            (0..100).any(|_| retry_policy.wait(1, None, random()) != retry_policy.wait(1, None, random()))
+        );
     }
 
     #[test]
     fn a_server_may_ask_for_time_but_not_for_all_of_it() {
-        let patience = RetryPolicy::default();
-        let wait = |header| patience.wait(1, retry_after(header), 0);
+        let retry_policy = RetryPolicy::default();
+        let wait = |header| retry_policy.wait(1, retry_after(header), 0);
         assert_eq!(wait("7"), Duration::from_secs(7));
         assert_eq!(wait(" 0.25 "), Duration::from_millis(250));
-        assert_eq!(wait("100000000000000000000000"), patience.first_wait, "no number of seconds");
-        assert_eq!(wait("86400"), patience.longest_wait);
+        assert_eq!(wait("100000000000000000000000"), retry_policy.first_wait, "no number of seconds");
+        assert_eq!(wait("86400"), retry_policy.longest_wait);
         assert_eq!(wait("Wed, 21 Oct 2015 07:28:00 GMT"), Duration::ZERO, "is past");
-        assert_eq!(wait("Fri, 21 Oct 2095 07:28:00 GMT"), patience.longest_wait);
+        assert_eq!(wait("Fri, 21 Oct 2095 07:28:00 GMT"), retry_policy.longest_wait);
         for nonsense in ["", "-1", "NaN", "inf", "soon", "\u{0}"] {
-            assert_eq!(wait(nonsense), patience.first_wait, "{nonsense:?}");
+            assert_eq!(wait(nonsense), retry_policy.first_wait, "{nonsense:?}");
         }
     }
 }

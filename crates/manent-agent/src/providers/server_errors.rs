@@ -5,20 +5,20 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::error::{ModelError, shown};
+use super::error::{ModelError, sanitize};
 use super::server::ApiKey;
 use super::sse::{LINE_BYTES_MAX, LineError};
 
 /// A model on a server.
 #[derive(Debug, Clone)]
-pub(super) struct Peer {
+pub(super) struct ServerErrors {
     /// Without a password.
     pub(super) url: String,
     pub(super) model: String,
     pub(super) key: Option<ApiKey>,
 }
 
-impl Peer {
+impl ServerErrors {
     /// An answer that is an error as a whole.
     pub(super) fn refused(&self, status: u16, told: &ErrorReport, tries: u32) -> ModelError {
         let (url, message) = (self.url.clone(), self.message(told));
@@ -58,7 +58,7 @@ impl Peer {
             Some(key) => told.message.replace(key.secret(), "(the key)"),
             None => told.message.clone(),
         };
-        let message = shown(&message, MESSAGE_CHARS_MAX);
+        let message = sanitize(&message, MESSAGE_CHARS_MAX);
         if message.is_empty() { "it does not say why".to_owned() } else { message }
     }
 
@@ -100,7 +100,7 @@ fn root_cause(error: &dyn std::error::Error) -> String {
     while let Some(source) = cause.source() {
         cause = source;
     }
-    shown(&cause.to_string(), MESSAGE_CHARS_MAX)
+    sanitize(&cause.to_string(), MESSAGE_CHARS_MAX)
 }
 
 /// The error report of a server. Every server has its own format.

@@ -159,7 +159,7 @@ impl FilesystemView {
         let mut hidden = Vec::new();
         for path in hidden_paths(policy) {
             let path = resolve_what_is_there(&path);
-            for (what, shown) in shown(&workspace, &read_only) {
+            for (what, shown) in visible_paths(&workspace, &read_only) {
                 if shown.starts_with(&path) {
                     let why = format!("{} is hidden from commands; choose another place", path.display());
                     return Err(refused(what, shown, why));
@@ -260,7 +260,7 @@ fn writable_repository(workspace: &Path, path: &Path) -> Result<PathBuf, Sandbox
 }
 
 /// Returns the visible paths, each with its name in error messages.
-fn shown<'a>(
+fn visible_paths<'a>(
     workspace: &'a Path,
     read_only: &'a [PathBuf],
 ) -> impl Iterator<Item = (&'static str, &'a Path)> {
@@ -332,8 +332,9 @@ fn value(name: &str, view: &FilesystemView) -> Option<OsString> {
         return std::env::var_os(name);
     }
     let value = std::env::var_os(name).unwrap_or_default();
-    let seen =
-        |dir: &PathBuf| shown(&view.workspace, &view.read_only).any(|(_, place)| dir.starts_with(place));
+    let seen = |dir: &PathBuf| {
+        visible_paths(&view.workspace, &view.read_only).any(|(_, place)| dir.starts_with(place))
+    };
     let usual = ["/usr/local/bin", "/usr/bin", "/bin"].map(PathBuf::from);
     let mut dirs: Vec<PathBuf> = std::env::split_paths(&value).filter(seen).collect();
     // Whoever lets in a directory with programs wants to use them, and they come first.

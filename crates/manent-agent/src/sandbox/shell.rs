@@ -63,13 +63,13 @@ impl Shell for SandboxShell {
             ended: outcome.ending.to_string(),
             sandbox: outcome.sandbox,
             duration: outcome.duration,
-            notes: outcome.notes.into_iter().map(told).collect(),
+            notes: outcome.notes.into_iter().map(note_for_model).collect(),
         })
     }
 }
 
 /// A note for a model, with what it could do about it.
-fn told(note: GuardNote) -> String {
+fn note_for_model(note: GuardNote) -> String {
     match note.cause {
         Cause::Appeared => format!("{}; set new_repo to true if it is needed", note.text),
         Cause::Changed | Cause::Trouble | Cause::Limit => note.text,

@@ -49,7 +49,7 @@ pub use error::ToolError;
 pub(crate) use file_edit::unified_diff;
 pub(crate) use recall::{remembered, time_of};
 pub use remember::{MemorySink, RememberOutcome};
-pub(crate) use text::{beginning, collapse_whitespace, one_line};
+pub(crate) use text::{beginning, collapse_whitespace, one_line_excerpt};
 pub(crate) use workspace::glob;
 
 /// The environment of the tools.
@@ -239,7 +239,7 @@ impl Tools {
     fn no_such(&self, name: &str) -> ToolError {
         let names: Vec<&str> = self.specs().map(|spec| spec.name).collect();
         ToolError::NoSuchTool {
-            name: text::shown(name),
+            name: text::excerpt(name),
             nearest: arguments::nearest(name, names.iter().copied()).map(str::to_owned),
             all: names.join(", "),
         }

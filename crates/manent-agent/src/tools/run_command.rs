@@ -104,7 +104,7 @@ impl Job for RunCommandJob {
         let seconds = ran.duration.as_secs_f64();
         let _ = writeln!(content, "[{}, {seconds:.1} s]", ran.ended);
         for note in &ran.notes {
-            let _ = writeln!(content, "[sandbox: {}]", text::one_line(note, NOTE_CHARS_MAX));
+            let _ = writeln!(content, "[sandbox: {}]", text::one_line_excerpt(note, NOTE_CHARS_MAX));
         }
         let (exit_code, sandbox) = (ran.exit_code, Some(ran.sandbox));
         Ok(ToolResult { failed: exit_code != Some(0), exit_code, sandbox, ..ToolResult::of(content) })

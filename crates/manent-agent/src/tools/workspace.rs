@@ -79,7 +79,7 @@ impl Workspace {
 
     /// The place that a path means: a file, a directory, or nothing yet.
     pub(super) fn resolve(&self, path: &str) -> Result<ResolvedPath, ToolError> {
-        let shown = text::shown(path);
+        let shown = text::excerpt(path);
         if path.is_empty() || path.contains('\0') {
             let why = "is no path; give one from the workspace, such as \"src/main.rs\"".to_owned();
             return Err(ToolError::Unfit { path: shown, why });
@@ -94,7 +94,7 @@ impl Workspace {
             return Ok(resolved);
         }
         let nearest = self.name_like(&resolved);
-        Err(ToolError::NoFile { path: text::shown(path), nearest })
+        Err(ToolError::NoFile { path: text::excerpt(path), nearest })
     }
 
     /// The same place, looked at again: it must be where it was.
@@ -238,7 +238,7 @@ pub(crate) fn glob(pattern: &str) -> Result<globset::Glob, String> {
     GlobBuilder::new(pattern)
         .literal_separator(true)
         .build()
-        .map_err(|e| format!("{:?} is no pattern for paths: {}", text::shown(pattern), e.kind()))
+        .map_err(|e| format!("{:?} is no pattern for paths: {}", text::excerpt(pattern), e.kind()))
 }
 
 /// The longest file that is changed or shown as changed.

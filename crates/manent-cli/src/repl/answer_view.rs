@@ -285,7 +285,7 @@ pub(super) fn welcome(chat: &ChatSession<'_>) {
     let Some(tail) = tail else { return };
     // The last turns remind the user what the session is about.
     for turn in tail.turns() {
-        let text = term::one_line(turn.content.trim(), RECENT_CHARS + 1);
+        let text = term::escaped_beginning(turn.content.trim(), RECENT_CHARS + 1);
         let text = term::fit(&text, columns.saturating_sub(RECENT_INDENT));
         faint(&format!("{:>9}  {text}", term::line(turn.role)));
     }
