@@ -121,18 +121,18 @@ fn headline(report: &Report) -> String {
 
 fn header(report: &Report, title: &str) -> Markup {
     let period = &report.period;
-    let days = period.days().map_or_else(String::new, |(first, last)| period_words(&first, &last));
-    let only = |what: &str, name: &Option<String>| name.iter().map(|name| format!("{what} {name}")).collect();
-    let project: String = only("project", &period.project);
-    let (skill, session): (String, String) = (only("skill", &period.skill), only("session", &period.session));
-    let logs = format!("{} log{}", thousands(period.sessions), if period.sessions == 1 { "" } else { "s" });
+    let mut about: Vec<String> =
+        period.days().iter().map(|(first, last)| period_words(first, last)).collect();
+    let only = [("project", &period.project), ("skill", &period.skill), ("session", &period.session)];
+    about.extend(only.iter().filter_map(|(what, name)| Some(format!("{what} {}", name.as_deref()?))));
+    about.push(format!("{} log{}", thousands(period.sessions), if period.sessions == 1 { "" } else { "s" }));
     let totals = &report.totals;
     let open = totals.unknown + totals.other;
     html! {
         header {
             p class="eyebrow" { "Retrospective" }
             h1 { (title) }
-            p class="lede" { (dotted(&[&days, &project, &skill, &session, &logs])) }
+            p class="lede" { (visible(&about.join(" · "))) }
             @if !report.whole { p class="chip bad" { "Stopped before everything was read" } }
             dl class="tiles" {
                 (proportion_tile("Succeeded", &totals.success))
@@ -402,7 +402,7 @@ fn attempts(report: &Report) -> Markup {
     section("attempts", "Attempts to success", &body)
 }
 
-/// From the median to the 95th percentile, on a logarithmic scale.
+/// The durations of each skill from the median to the 95th percentile, on a logarithmic scale.
 fn durations(report: &Report) -> Markup {
     let groups: Vec<(&SkillStats, u64, u64)> = report
         .groups
