@@ -71,7 +71,7 @@ impl<M: Send + 'static> Mailbox<M> {
                 panics.push(Instant::now());
                 panics.retain(|at| at.elapsed() < PANICS_WITHIN);
             }
-            // Whoever still sends is told that nobody is there.
+            // Senders get an error from now on.
             inbox.lock().await.close();
         });
         Mailbox { actor, sender }
@@ -115,8 +115,8 @@ impl JobQueue {
         JobQueue { name, permits: Arc::new(Semaphore::new(at_once)) }
     }
 
-    /// Runs a job, and waits for it no longer than `within`, its time in the queue included. A job whose caller waits no
-    /// longer is not started; one that was started keeps its place until it ends. A panic ends that job only.
+    /// Runs a job, and waits for it no longer than `within`, its time in the queue included. A job is not started once
+    /// its caller waits no longer; one that was started keeps its place until it ends. A panic ends that job only.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         within: Duration,

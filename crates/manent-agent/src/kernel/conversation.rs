@@ -150,9 +150,9 @@ pub enum Event {
         /// The size of the context.
         tokens: u64,
     },
-    /// More of the answer.
+    /// Text of the answer.
     Text(String),
-    /// More of the model's reasoning.
+    /// Text of the model's reasoning.
     Thinking(String),
     /// The server is asked again.
     Retry {
@@ -222,7 +222,7 @@ struct ConversationActor {
     shared: Arc<Shared>,
     key: SessionKey,
     consolidation: Option<ConsolidationActor>,
-    /// Corrected by what the server counts.
+    /// The counter of tokens, corrected by what the server counts.
     tokens: Tokens,
     tools: Option<Tools>,
 }
@@ -436,11 +436,7 @@ fn fitting_context(
 }
 
 async fn append(mut session: Session, record: NewTurn) -> Result<(Session, Receipt), TurnError> {
-    blocking(move || {
-        let receipt = session.append(record)?;
-        Ok((session, receipt))
-    })
-    .await
+    blocking(move || session.append(record).map(|receipt| (session, receipt))).await
 }
 
 /// Runs work that waits for a disk on a blocking thread.
@@ -493,7 +489,7 @@ fn answer_record(answer: &ModelAnswer, counted: u64) -> Result<Option<NewTurn>, 
 }
 
 const NAME: &str = "the conversation";
-/// Whoever does not listen holds up the answer, not the memory.
+/// The number of unread events at which the answer waits, so that a slow listener takes no memory.
 const EVENTS_MAX: usize = 64;
 /// A model that calls more often than this without an answer goes round in circles.
 const ROUNDS_MAX: u32 = 40;
