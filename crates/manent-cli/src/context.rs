@@ -227,7 +227,7 @@ pub(crate) fn session_key(text: &str) -> Result<SessionKey, Failure> {
 
 /// A longer file is not a configuration.
 const CONFIG_BYTES_MAX: u64 = 1 << 20;
-/// Less work than this is done before a bar could be drawn.
+/// The work for which a bar is drawn; less is done before one could be.
 const PROGRESS_FROM_BYTES: u64 = 64 << 20;
-/// Enough of a hash that no two stores share a directory.
+/// The characters of a hash that tell all stores apart.
 const INDEX_NAME_CHARS: usize = 32;

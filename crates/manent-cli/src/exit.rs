@@ -14,11 +14,11 @@ use crate::hints;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Exit {
     Done,
-    /// By Ctrl-C.
+    /// Ended by Ctrl-C.
     Interrupted,
-    /// By SIGHUP: its terminal is gone.
+    /// Ended by SIGHUP: the terminal is gone.
     HungUp,
-    /// By SIGTERM.
+    /// Ended by SIGTERM.
     Terminated,
     NotFound,
     Conflict,

@@ -197,7 +197,7 @@ impl AnswerRuns {
         let attempt = NewAttempt {
             model: model.clone(),
             output_summary: answer.map(|a| one_line_excerpt(&a.text, SUMMARY_CHARS)).unwrap_or_default(),
-            // All that it saw: the context up to the instructions, from wherever that began.
+            // The prompt is the whole context up to the instructions.
             prompt_ref: Some(passage(1, open.instructions)),
             output_ref: wrote.map(|last| passage(open.instructions + 1, last)),
             usage: to_raw_value(&usage).ok(),

@@ -24,16 +24,16 @@ pub struct Approvals {
     retired: BTreeSet<Vec<String>>,
 }
 
-/// One thing that is allowed with a tool.
+/// A set of calls that are allowed with a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum ApprovedCalls {
-    /// This very command or path.
+    /// The same command or path.
     Same(String),
     /// Commands of a program that only reads, beginning with these words.
     Prefix(Vec<String>),
     /// Commands that begin with these words and have no other options than these. For a session only.
     PrefixWith { words: Vec<String>, options: BTreeSet<String> },
-    /// All.
+    /// Every call of the tool.
     Tool,
 }
 

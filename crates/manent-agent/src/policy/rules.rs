@@ -27,7 +27,7 @@ pub(super) struct Rule {
 /// The calls that a rule applies to.
 #[derive(Debug, Clone)]
 enum RuleTarget {
-    /// All that the tool does.
+    /// Every call of the tool.
     All,
     /// Commands that begin with these words.
     Beginning(Vec<String>),

@@ -1,7 +1,8 @@
-//! The way to a server and back: one client, limits of time, asking again.
+//! The HTTP client of a model server: its timeouts, and its retries.
 //!
-//! A request is sent again only as long as nothing of its answer came. What came once was told, and telling it twice
-//! would put words into a mouth.
+//! A request is sent again only as long as no part of its answer came: the caller has got such a part already, and
+//! would
+//! get it twice.
 
 use std::fmt;
 use std::ops::Deref;
@@ -214,21 +215,21 @@ pub(super) struct ResponseStream {
     setting: Option<&'static str>,
     /// The bytes that came so far.
     received: usize,
-    /// Something of the answer itself came.
+    /// True once a part of the answer itself came.
     is_begun: bool,
     progressed: Instant,
 }
 
 impl ResponseStream {
-    /// Tools may be called: some servers say nothing until a call is whole.
+    /// Allows more time between pieces, because some servers send nothing until a call of a tool is whole.
     pub(super) fn allow_calls(&mut self) {
         self.retry_policy.between = self.retry_policy.between.max(self.retry_policy.call);
     }
 
-    /// Something that is part of the answer came, not only a sign of life.
+    /// Notes that a part of the answer came, and not only a sign of life.
     pub(super) fn progress(&mut self, answer: &ReplyBuilder<'_>) {
         self.progressed = Instant::now();
-        // Who is about to answer is only silent because it still reads, or thinks and does not show it.
+        // Before its first piece a server is silent because it still reads, or thinks and does not show it.
         self.is_begun |= answer.is_begun();
     }
 
@@ -242,7 +243,7 @@ impl ResponseStream {
         self.retry_policy.answer_bytes
     }
 
-    /// All of it, behind what came already. It is JSON, in which a byte may take six.
+    /// Reads the rest of the body behind `begun`. In JSON a byte may take six, which the limit allows for.
     pub(super) async fn whole(&mut self, begun: Vec<u8>) -> Result<Vec<u8>, ModelError> {
         let (mut whole, most) = (begun, self.answer_bytes().saturating_mul(6));
         while let Some(bytes) = self.chunk().await? {
@@ -275,7 +276,7 @@ impl ResponseStream {
         }
     }
 
-    /// The beginning of a message about an error, or what of it can be had.
+    /// Reads the beginning of a message about an error, as far as it comes.
     async fn beginning(&mut self) -> Vec<u8> {
         self.retry_policy.first_byte = self.retry_policy.between.min(LINGER);
         let mut beginning = Vec::new();

@@ -188,7 +188,7 @@ struct ReplyLine<'a> {
     prompt_eval_count: Option<u64>,
     #[serde(default, deserialize_with = "lenient_json::count")]
     eval_count: Option<u64>,
-    /// Comes under status 200 too, and then nothing else comes.
+    /// The error of the server. It comes under status 200 too, and then nothing else comes.
     error: Option<Value>,
 }
 

@@ -101,10 +101,10 @@ struct Listed {
 
 // The request.
 
-/// Whose rules.
+/// The rules of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Dialect {
-    /// Everybody's who took over the interface.
+    /// The rules of servers that took over the interface.
     Common,
     /// OpenAI's own: what is not known is refused.
     Strict,
@@ -167,7 +167,7 @@ struct Choice<'a> {
     index: Option<u64>,
     #[serde(borrow)]
     delta: Option<MessageDelta<'a>>,
-    /// In place of `delta`, where the answer comes as a whole.
+    /// The message in place of `delta`, where the answer comes as a whole.
     #[serde(borrow)]
     message: Option<MessageDelta<'a>>,
     #[serde(default, deserialize_with = "lenient_json::text")]
@@ -182,7 +182,7 @@ struct MessageDelta<'a> {
     reasoning_content: String,
     #[serde(default, deserialize_with = "lenient_json::text")]
     reasoning: String,
-    /// In place of `content`, where the model declines.
+    /// The text in place of `content`, where the model declines.
     #[serde(default, deserialize_with = "lenient_json::text")]
     refusal: String,
     #[serde(borrow)]
@@ -387,7 +387,7 @@ struct PartialCall {
 struct CallAssembler(Vec<PartialCall>);
 
 impl CallAssembler {
-    /// Another part came.
+    /// Adds a part of a call.
     fn add(&mut self, part: &CallDelta<'_>, answer: &mut ReplyBuilder<'_>) -> Result<(), ModelError> {
         let name = part.function.as_ref().map_or("", |function| function.name.as_str());
         let piece = lenient_json::arguments(part.function.as_ref().and_then(|function| function.arguments));
@@ -427,7 +427,7 @@ impl CallAssembler {
         if name.is_empty() { last } else { None }
     }
 
-    /// All of them are whole now.
+    /// Gives the calls to `answer`. They are complete at the end of the stream, and not before.
     fn tell(self, answer: &mut ReplyBuilder<'_>) -> Result<(), ModelError> {
         for open in self.0 {
             if !(open.id.is_empty() && open.name.is_empty() && open.arguments.is_empty()) {

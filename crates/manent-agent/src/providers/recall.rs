@@ -17,7 +17,7 @@ pub struct Recall {
 }
 
 impl Recall {
-    /// From this store.
+    /// Makes a recall from this store.
     pub fn new(store: Store) -> Recall {
         Recall { store }
     }

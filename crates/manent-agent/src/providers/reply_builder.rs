@@ -136,7 +136,7 @@ fn new_id(mut random: u64) -> String {
 }
 
 const LETTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
-/// Nobody means to call so many at once.
+/// The most calls in one answer: more are a model that goes round in circles.
 pub(super) const CALLS_MAX: usize = 1024;
 /// No server has a smaller window.
 const UNKNOWN_WINDOW_MIN: u64 = 2048;

@@ -7,23 +7,24 @@ use std::time::Duration;
 /// settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// For a connection.
+    /// The time for a connection.
     pub connect: Duration,
-    /// For the beginning of an answer, and later for anything that is part of it: a server that only says that it is
+    /// The time for the first part of an answer, and later for each further part: a server that only says that it is
     /// still there has this long. A large model takes minutes to load, and others to read a long prompt.
     pub first_byte: Duration,
-    /// For the next byte, whatever it says, once an answer has begun: `agent.max_silence`.
+    /// The time for the next byte of an answer that has begun, whatever it says: `agent.max_silence`.
     pub between: Duration,
     /// The same, where tools may be called: some servers say nothing until a call is whole, and a call may have a whole
     /// file in it.
     pub call: Duration,
-    /// For a server to say that it is there.
+    /// The time for a server to say that it is there.
     pub probe: Duration,
     /// The number of attempts if a server is busy or fails (429, 500, 502, 503, 504).
     pub tries: u32,
     /// The number of attempts if a server refuses the connection or closes it without a response.
     pub reach_tries: u32,
-    /// Before the second try; doubled for each further one, and up to a quarter less by chance, so that many who were
+    /// The wait before the second try; doubled for each further one, and up to a quarter less by chance, so that many
+    /// who were
     /// turned away together do not come back together.
     pub first_wait: Duration,
     /// The longest wait, also where the server asks for a longer one.

@@ -17,7 +17,7 @@ pub struct SandboxShell {
 }
 
 impl SandboxShell {
-    /// In this sandbox, by this policy.
+    /// Makes a shell that runs commands in this sandbox, by this policy.
     pub fn new(sandbox: Sandbox, policy: SandboxPolicy) -> SandboxShell {
         SandboxShell { sandbox, policy }
     }
@@ -39,7 +39,7 @@ impl Shell for SandboxShell {
         let outcome = std::thread::scope(|scope| {
             let run = || self.sandbox.run(&policy, &line, &flag);
             let running = std::thread::Builder::new().spawn_scoped(scope, run)?;
-            // Whoever may say stop is asked here: it need not be known in other threads.
+            // `stop` is called on this thread only, because it need not be `Sync`.
             while !running.is_finished() {
                 if stop() {
                     flag.now();

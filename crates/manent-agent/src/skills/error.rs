@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SkillError {
-    /// There is no skill of this name.
+    /// No skill has this name.
     #[error("there is no skill {0:?}")]
     NoSuch(String),
     /// The skill exists, but must not be used, or not by this caller.

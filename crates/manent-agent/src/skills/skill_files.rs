@@ -16,7 +16,7 @@ use super::error::SkillError;
 /// A file that lies beside a `SKILL.md`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkillFileInfo {
-    /// From the directory of the skill.
+    /// The path from the directory of the skill.
     pub path: String,
     /// The length in bytes.
     pub bytes: u64,

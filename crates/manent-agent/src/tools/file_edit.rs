@@ -125,7 +125,7 @@ fn replace(
 ) -> Result<(), ToolError> {
     let mut now = workspace.again(resolved)?;
     check(workspace, &mut now)?;
-    // Whoever allowed it must have been told why it was asked.
+    // The person who allowed it must have been told this reason.
     if now.once_because != resolved.once_because {
         return Err(changed(resolved));
     }

@@ -83,7 +83,7 @@ pub trait Shell: fmt::Debug + Send + Sync {
 pub struct CommandRequest<'a> {
     /// A line of shell.
     pub command: &'a str,
-    /// After this time it is ended.
+    /// The time after which the command is ended.
     pub timeout: Duration,
     /// Additional permissions for this one command.
     pub extras: GitPermissions,
@@ -103,11 +103,11 @@ pub struct GitPermissions {
 pub struct CommandResult {
     /// The output, cut to the limit of the shell.
     pub output: String,
-    /// If it ended by itself.
+    /// The exit code, if the command ended by itself.
     pub exit_code: Option<i32>,
     /// The end of the command in words: `exit code 1`, `killed: out of time`.
     pub ended: String,
-    /// In which sandbox.
+    /// The sandbox in which the command ran.
     pub sandbox: String,
     /// The time it took.
     pub duration: Duration,
@@ -157,9 +157,9 @@ pub struct PreparedCall {
 /// The result of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolResult {
-    /// For the model.
+    /// The text for the model.
     pub content: String,
-    /// Set if the call did not do what was asked.
+    /// True if the call did not do what was asked.
     pub failed: bool,
     /// The exit code of a command that ended by itself.
     pub exit_code: Option<i32>,

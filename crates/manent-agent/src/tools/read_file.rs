@@ -206,7 +206,7 @@ impl LineCollector {
 }
 
 const BLOCK_BYTES: usize = 256 << 10;
-/// Enough for the longest line that is shown, whatever its characters, and a little more.
+/// The bytes that are kept of a line: more than the longest line that is shown has, whatever its characters.
 const KEPT_BYTES_MAX: usize = (text::LINE_CHARS_MAX + 2) * text::CHAR_BYTES_MAX;
 /// Lines of longer files are counted up to here.
 const SCANNED_BYTES_MAX: u64 = 4 << 30;

@@ -88,7 +88,8 @@ fn once_because(extras: GitPermissions) -> Option<&'static str> {
 }
 
 impl Job for RunCommandJob {
-    /// All of it, where the line for a person does not hold it: nobody should allow what he did not see.
+    /// Returns the whole command where the line for a person does not hold it, because a person must see what he
+    /// allows.
     fn preview(&self) -> Result<Option<String>, ToolError> {
         let is_short = self.command.len() <= text::WHAT_CHARS && !self.command.contains(char::is_control);
         Ok((!is_short).then(|| self.command.clone()))

@@ -219,7 +219,7 @@ struct SearchCounts {
 }
 
 impl SearchCounts {
-    /// One more match, shown if there is room.
+    /// Counts a match, and shows it if there is room.
     fn show(&mut self, page: &mut TextPage, line: &str) {
         self.matches += 1;
         if self.shown < SHOWN_MAX && page.push(line) {

@@ -29,7 +29,7 @@ pub(super) struct Workspace {
 pub(super) struct ResolvedPath {
     /// The path as it was asked for, from the root of the file system.
     asked: PathBuf,
-    /// Behind all links. Of a file that is not there: where it would be.
+    /// The path behind all links; of a file that does not exist, the path that it would have.
     pub(super) real: PathBuf,
     /// The same from the workspace, for people and rules.
     pub(super) shown: String,
@@ -195,7 +195,7 @@ impl Workspace {
         Ok(file)
     }
 
-    /// All bytes of a file that is not too long.
+    /// Reads a file that is not too long.
     pub(super) fn read(&self, resolved: &ResolvedPath) -> Result<Vec<u8>, ToolError> {
         let file = self.open(resolved)?;
         let failed = |e: io::Error| system("read", &resolved.shown, &e);

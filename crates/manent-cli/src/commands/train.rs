@@ -208,7 +208,7 @@ const FORMATS: [DatasetFormat; 5] = [
     DatasetFormat::Kto,
     DatasetFormat::ShareGpt,
 ];
-/// All of it, in hundredths of a percent.
+/// The whole, in hundredths of a percent.
 const WHOLE: u32 = 10_000;
 
 const NO_SHARE: &str = "a share is between 0% and 100%; write 10% or 0.1";

@@ -144,7 +144,7 @@ impl Screen {
 /// A key that means something to a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Key {
-    /// Up by so many lines.
+    /// Moves up by this number of lines.
     Up(usize),
     Down(usize),
     Enter,

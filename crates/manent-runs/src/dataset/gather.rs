@@ -1,4 +1,4 @@
-//! Everything that was read of the runs of a store: the rows in the spool, and what is kept in memory of each.
+//! Reads the runs of a store: rows go to a spool, and what choosing among them needs stays in memory.
 //!
 //! Logs are read, and rows made of them, on several threads. A thread takes a whole log at a time, because only the
 //! first of two records of one run counts, and which is the first is known only in the order of the log. Rows go to the
@@ -25,10 +25,10 @@ use super::spool::{Spool, SpoolSlot};
 use super::{DatasetCounts, DatasetResult, Progress, Recipe, SkipReason};
 use crate::runs::{Run, Runs, bare};
 
-/// Everything that was read.
+/// The rows of all runs, and their counts.
 #[derive(Debug)]
 pub(super) struct Gathered {
-    /// In the order of the logs, and of the runs in each.
+    /// The rows in the order of the logs, and of the runs in each.
     pub(super) rows: Vec<RowMeta>,
     pub(super) signatures: Vec<Signature>,
     pub(super) spool: Spool,
@@ -54,7 +54,7 @@ pub(super) struct RowMeta {
     pub(super) node: u32,
     pub(super) source: u32,
     pub(super) model: u32,
-    /// Among the signatures; [`NO_SIGNATURE`] if it has none.
+    /// The place among the signatures; [`NO_SIGNATURE`] if the row has none.
     pub(super) signature: u32,
     pub(super) verdict: AttemptVerdict,
     pub(super) is_repair: bool,
@@ -194,12 +194,13 @@ struct LogSource {
     bytes: u64,
 }
 
-/// Everything that the threads share.
+/// State that the threads share.
 struct Workers<'a> {
     store: &'a Store,
     runs: &'a Runs,
     recipe: &'a Recipe,
-    /// In the order in which they are taken: the largest first, so that no thread is left alone with one at the end.
+    /// The logs in the order in which they are taken: the largest first, so that no thread is left alone with one at
+    /// the end.
     sources: Vec<LogSource>,
     /// The keys of sessions that are in the trash, and of which there is no other.
     deleted: HashSet<String>,
@@ -210,11 +211,11 @@ struct Workers<'a> {
     next: AtomicUsize,
     /// Adds to the bytes that all threads have read, and reports the progress.
     add_read: &'a (dyn Fn(u64) + Sync),
-    /// Set where a thread failed: the others stop.
+    /// True once a thread failed: the others stop.
     stopped: AtomicBool,
 }
 
-/// One thread, with the caches that it keeps from log to log.
+/// The work of one thread, with the caches that it keeps from log to log.
 struct Worker<'a> {
     shared: &'a Workers<'a>,
     quotes: QuoteReader<'a>,

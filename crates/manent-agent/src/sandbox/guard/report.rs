@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::quarantine::MoveResult;
 
-/// Something that was undone after a command, or that whoever gets its result should know.
+/// A note on a command: a change that was undone, or a fact that the reader of its result should know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuardNote {
     /// The kind of the note.
@@ -19,11 +19,11 @@ pub struct GuardNote {
 pub enum Cause {
     /// A repository or a protected name appeared, and was moved to the quarantine.
     Appeared,
-    /// Something protected was changed, and was put back.
+    /// A protected path was changed, and was put back.
     Changed,
-    /// Something could not be undone.
+    /// A change could not be undone.
     Trouble,
-    /// Something is not protected as well as usual, because there is too much of it.
+    /// Protection is weaker than usual, because there are too many files.
     Limit,
 }
 
@@ -81,12 +81,12 @@ impl GuardReport {
         self.notes.push(GuardNote { cause, text });
     }
 
-    /// The path from the workspace.
+    /// Returns a path relative to the workspace, for notes.
     pub(super) fn relative_path(&self, path: &Path) -> String {
         path.strip_prefix(&self.workspace).unwrap_or(path).display().to_string()
     }
 
-    /// All of them; of very many of a kind, the first and a count.
+    /// Returns the notes; of very many of a kind, the first and a count.
     pub(super) fn into_notes(self) -> Vec<GuardNote> {
         let mut all = Vec::new();
         if let Some(first) = self.objects.first() {

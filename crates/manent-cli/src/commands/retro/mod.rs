@@ -289,7 +289,7 @@ fn configured(context: &Context<'_>, args: &RetroArgs, every: &str) -> Result<Co
     }
     config.retro.remember |= args.remember;
     config.retro.with_model |= args.wants_model();
-    // Nobody talks here.
+    // There is no conversation to consolidate.
     config.consolidate = ConsolidationTrigger::Off;
     Ok(config)
 }

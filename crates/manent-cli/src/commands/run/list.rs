@@ -167,7 +167,7 @@ struct Row {
     at_ms: Option<i64>,
     session: SessionKey,
     status: Status,
-    /// Somebody said afterwards how it ended.
+    /// The verdict that was given after the run.
     judged: Option<VerdictRef>,
     note: String,
     /// The JSON object of the run, which the table shows a part of, without the verdict.
