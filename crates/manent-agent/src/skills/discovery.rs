@@ -132,7 +132,7 @@ impl Skills {
                 skill.compare_again()?;
                 return Ok(skill);
             }
-            SkillStatus::Held { why } => format!("{why}; only the user can trust it again"),
+            SkillStatus::Held { why } => format!("{why}; only the user can trust it as it is now"),
             SkillStatus::Untrusted => {
                 "the folder that it comes from is not trusted; only the user can change that".to_owned()
             }
