@@ -4,7 +4,8 @@
 use super::tree::{TextFile, assert_ratchet, files};
 
 /// The crates whose messages are checked.
-const CRATES: [&str; 4] = ["manent-log", "manent-store", "manent-index", "manent"];
+const CRATES: [&str; 6] =
+    ["manent-log", "manent-store", "manent-index", "manent", "manent-runs", "manent-agent"];
 
 /// Literals that are no messages, or name an option of another program, as `path: literal`.
 const ALLOWED: [&str; 3] = [
@@ -44,12 +45,15 @@ fn commands(sources: &[TextFile]) -> Vec<&str> {
     declared.filter_map(|line| line.strip_prefix("pub(crate) mod ")?.strip_suffix(';')).collect()
 }
 
-/// Whether a text has ` --option`, also at its beginning or in quotes.
+/// Whether a text has ` --option`, also at its beginning or in quotes. One that is nothing else is no message but an
+/// argument of another program, as those of bubblewrap.
 fn names_option(text: &str) -> bool {
-    text.match_indices("--").any(|(at, _)| {
-        let is_start = text[..at].chars().next_back().is_none_or(|before| " `(\"'".contains(before));
-        is_start && text[at + 2..].starts_with(|after: char| after.is_ascii_lowercase())
-    })
+    let is_message = text.trim().contains(char::is_whitespace) || !text.starts_with("--");
+    is_message
+        && text.match_indices("--").any(|(at, _)| {
+            let is_start = text[..at].chars().next_back().is_none_or(|before| " `(\"'".contains(before));
+            is_start && text[at + 2..].starts_with(|after: char| after.is_ascii_lowercase())
+        })
 }
 
 /// Whether a text has `manent` and a command behind it.
@@ -83,8 +87,8 @@ fn literals(text: &str) -> Vec<String> {
             let len = end_of_literal(inner);
             found.push(joined(&inner[..len]));
             rest = inner.get(len + 1..).unwrap_or_default();
-        } else if here.starts_with("'\"'") {
-            rest = &here[3..];
+        } else if let Some(after) = here.strip_prefix("'\"'") {
+            rest = after;
         } else if here.starts_with("'\\\"'") || here.starts_with("'\\''") || here.starts_with("'\\\\'") {
             rest = &here[4..];
         } else {

@@ -82,7 +82,7 @@ impl RunsSnapshot {
         self.0.iter().all(|listed| listed.bytes == 0)
     }
 
-    /// Another one whenever a log came, grew or went.
+    /// Returns a word that differs whenever a log came, grew or went.
     fn word(&self) -> String {
         let mut hasher = blake3::Hasher::new();
         for StreamStat { id, bytes, modified_ms, .. } in &self.0 {
@@ -269,17 +269,17 @@ pub struct Schedule<'a> {
 /// The outcome of [`Reports::make_if_due`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum ScheduleOutcome {
-    /// There are no runs, or none since the last report.
+    /// No report was made, because there are no runs since the last one.
     Nothing,
     /// The last report is not old enough, for so long.
     NotYet(Duration),
-    /// Another process is making one.
+    /// Another process is making a report.
     Busy,
-    /// Making it was stopped; nothing was kept.
+    /// The work was stopped; nothing was kept.
     Stopped,
     /// Runs were removed while it was made; nothing was kept.
     Overtaken,
-    /// There is a new one.
+    /// A new report was made.
     Made(Box<Report>),
 }
 
