@@ -69,7 +69,7 @@ fn what_is_wrong_is_named_with_what_would_be_right() {
     let env = TestEnvironment::new();
     let cases = [
         ("[agent", "no TOML"),
-        ("model = \"x\"\n", "\"model\", which nobody knows"),
+        ("model = \"x\"\n", "\"model\", which nobody knows; `manent config` lists what can be set"),
         ("[agent]\nmodle = \"x\"\n", "\"agent.modle\", which nobody knows"),
         ("[agent]\nmodel = [1]\n", "it must be"),
         ("[agent]\nmax_context_tokens = 1\n", "1000 or more"),

@@ -122,6 +122,9 @@ fn what_cannot_be_judged_is_said_and_nothing_is_written() {
     ] {
         env.manent(&[&["run", "judge"], args].concat()).assert_fails(exit, words);
     }
+    let verdict = r#"{"kind":"run-verdict","run_id":"run-number-1","verdict":"good"}"#;
+    env.manent(&["run", "record", "a", verdict])
+        .assert_fails(1, &["a verdict on a run, and not a run", "`manent run judge` gives a verdict"]);
     assert_eq!(log(&env), before);
 }
 

@@ -32,11 +32,16 @@ fn every_dependency_has_an_allowed_licence_a_known_source_and_a_version() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Cargo's view of the workspace. What only other systems need, and was not downloaded yet, is downloaded.
+/// Returns the packages that are built for any of the targets. Those that only other systems need are downloaded.
 fn metadata() -> Value {
+    let targets = TARGETS.iter().flat_map(|target| ["--filter-platform", *target]);
+    cargo_metadata(&["--all-features"].into_iter().chain(targets).collect::<Vec<_>>())
+}
+
+/// Returns the view that cargo has of the workspace.
+pub(super) fn cargo_metadata(options: &[&str]) -> Value {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(["metadata", "--locked", "--all-features", "--format-version", "1"]);
-    command.args(TARGETS.iter().flat_map(|target| ["--filter-platform", *target]));
+    command.args(["metadata", "--locked", "--format-version", "1"]).args(options);
     let output = command.current_dir(root()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::tree::files;
+use serde_json::{Value, json};
+
+use super::dependencies::cargo_metadata;
 
 /// The crates that people use, the lowest first.
 const LAYERS: [&str; 7] =
@@ -36,24 +38,40 @@ fn crates_depend_only_on_lower_layers() {
     assert_eq!(dependencies.len(), LAYERS.len() + FOR_DEVELOPERS.len(), "{:?}", dependencies.keys());
 }
 
-/// The crates of the workspace, and those that each needs to be built. What only its tests need does not count.
-fn dependencies() -> BTreeMap<String, Vec<String>> {
-    let manifests = files(&["toml"]).into_iter().filter(|file| {
-        let parts: Vec<&str> = file.path.split('/').collect();
-        matches!(parts[..], ["crates", _, "Cargo.toml"])
-    });
-    let needs = |text: &str| {
-        let mut section = "";
-        let mut needs = Vec::new();
-        for line in text.lines() {
-            if line.starts_with('[') {
-                section = line;
-            } else if matches!(section, "[dependencies]") && line.starts_with("manent") {
-                needs.extend(line.split(['.', ' ', '=']).next().map(str::to_owned));
-            }
-        }
-        needs
+#[test]
+fn dependencies_of_other_targets_of_build_scripts_and_under_other_names_count() {
+    let dependency = |name: &str, more: Value| {
+        let mut dependency =
+            json!({"name": name, "kind": null, "rename": null, "target": null, "path": "/x"});
+        dependency.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        dependency
     };
-    let name = |path: &str| path.split('/').nth(1).unwrap_or_default().to_owned();
-    manifests.map(|file| (name(&file.path), needs(&file.text))).collect()
+    let package = json!({"name": "manent-log", "dependencies": [
+        dependency("manent-a", json!({})),
+        dependency("manent-b", json!({"kind": "build"})),
+        dependency("manent-c", json!({"target": "cfg(windows)"})),
+        dependency("manent-d", json!({"rename": "other"})),
+        dependency("manent-e", json!({"optional": true})),
+        dependency("manent-f", json!({"kind": "dev"})),
+        dependency("serde", json!({"path": null})),
+    ]});
+    let (name, needs) = dependencies_of(&package);
+    assert_eq!(name, "manent-log");
+    assert_eq!(needs, ["manent-a", "manent-b", "manent-c", "manent-d", "manent-e"]);
+}
+
+/// Returns the crates of the workspace, and those of them that each needs to be built.
+fn dependencies() -> BTreeMap<String, Vec<String>> {
+    let metadata = cargo_metadata(&["--no-deps"]);
+    metadata["packages"].as_array().unwrap().iter().map(dependencies_of).collect()
+}
+
+/// Returns the name of a package, and the crates of the workspace that it needs to be built, with any feature, on any
+/// system. Those that only its tests need do not count.
+fn dependencies_of(package: &Value) -> (String, Vec<String>) {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let needs = package["dependencies"].as_array().unwrap().iter();
+    // A crate of the workspace is found by its path; other crates come from a registry.
+    let needs = needs.filter(|needed| needed["kind"] != "dev" && needed["path"].is_string());
+    (text(&package["name"]), needs.map(|needed| text(&needed["name"])).collect())
 }

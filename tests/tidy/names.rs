@@ -31,6 +31,58 @@ fn doc_comments_open_with_their_subject() {
     );
 }
 
+/// Words that open a comment as a riddle, whose subject a reader has to guess.
+const RIDDLE_OPENINGS: [&str; 22] = [
+    "All of it",
+    "All of them",
+    "All that",
+    "By how",
+    "By what",
+    "By which",
+    "Everything",
+    "For whom",
+    "From when",
+    "In which",
+    "Nobody",
+    "Nothing:",
+    "On how",
+    "On which",
+    "So few",
+    "So many",
+    "So much",
+    "Somebody",
+    "Something",
+    "Those",
+    "Whatever",
+    "Whoever",
+];
+/// Crates in which no comment opens so.
+const WITHOUT_RIDDLES: [&str; 3] = ["manent-agent", "manent-runs", "manent-cli"];
+
+#[test]
+fn doc_comments_are_no_riddles() {
+    let is_checked = |path: &str| {
+        let of_crate = path.strip_prefix("crates/").and_then(|path| path.split_once("/src/"));
+        of_crate.is_some_and(|(name, _)| WITHOUT_RIDDLES.contains(&name))
+    };
+    let mut riddles = Vec::new();
+    for file in files(&["rs"]).iter().filter(|file| is_checked(&file.path)) {
+        // The help of an option or a command is no comment; it has no full stop.
+        let is_help = |line: &str| file.path.contains("/src/commands/") && !line.contains('.');
+        for (number, opening) in doc_openings(&file.text) {
+            if RIDDLE_OPENINGS.iter().any(|riddle| opens_with(opening, riddle)) && !is_help(opening) {
+                riddles.push(format!("{}:{number}: {opening}", file.path));
+            }
+        }
+    }
+    assert!(riddles.is_empty(), "a comment opens with a verb or a noun that names its subject: {riddles:#?}");
+}
+
+/// Returns true if a text begins with these words, and not only with a part of another word.
+fn opens_with(text: &str, words: &str) -> bool {
+    text.strip_prefix(words).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
+}
+
 /// Returns the first line of each `///` comment, with its line number.
 fn doc_openings(text: &str) -> Vec<(usize, &str)> {
     let mut openings = Vec::new();
@@ -120,4 +172,6 @@ fn visible_types_and_doc_openings_are_found() {
     assert_eq!(visible_types(text).collect::<Vec<_>>(), ["One", "Two", "Four", "Five"]);
     assert_eq!(doc_openings(text), [(1, "Keeps."), (5, "What")]);
     assert_eq!(first_word("It's"), "It");
+    assert!(opens_with("Nothing: it is empty.", "Nothing:") && opens_with("Those of it", "Those"));
+    assert!(!opens_with("Somethings", "Something") && !opens_with("The so many", "So many"));
 }

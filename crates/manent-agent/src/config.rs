@@ -68,13 +68,13 @@ pub enum Provider {
 /// The event after which a conversation is consolidated into memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConsolidationTrigger {
-    /// Only when somebody asks for it.
+    /// Consolidation only on request.
     Off,
-    /// After every so many answers.
+    /// The number of answers after which a conversation is consolidated.
     Every(u32),
-    /// After a conversation was idle for this long.
+    /// The idle time after which a conversation is consolidated.
     Idle(Duration),
-    /// At the end of a conversation.
+    /// Consolidation at the end of a conversation.
     End,
 }
 
@@ -110,9 +110,9 @@ pub struct RetroConfig {
 /// The interval of a scheduled task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetroInterval {
-    /// Never.
+    /// The task is never run.
     Off,
-    /// With so long between two times.
+    /// The time between two runs of the task.
     Time(Duration),
 }
 
@@ -153,8 +153,8 @@ pub enum ConfigError {
         /// The fault and its position.
         why: String,
     },
-    /// Nobody knows the name.
-    #[error("{path} sets {name:?}, which nobody knows; `manent config` lists what can be set")]
+    /// The file sets something that is no setting.
+    #[error("{path} sets {name:?}, which nobody knows")]
     Unknown {
         /// The file.
         path: String,
@@ -259,7 +259,7 @@ impl Config {
         self.set("the command line", name, Ok(value.to_owned()), SettingOrigin::Flag)
     }
 
-    /// Everything that can be set: its name, what it is set to, where, and what it is for.
+    /// Returns all settings: the name of each, its value, the origin of the value, and its purpose.
     pub fn all(&self) -> Vec<(&'static str, String, SettingOrigin, &'static str)> {
         let origin = |name| self.origins.get(name).cloned().unwrap_or_default();
         SETTINGS.iter().map(|s| (s.name, (s.get)(self), origin(s.name), s.about)).collect()

@@ -22,7 +22,7 @@ pub(crate) fn decode(digits: &str) -> Option<Vec<u8>> {
     digits.as_bytes().chunks(2).map(byte).collect()
 }
 
-/// For `#[serde(with = "hex")]`.
+/// Writes bytes as hexadecimal digits, for `#[serde(with = "hex")]`.
 pub(crate) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&encode(bytes))
 }

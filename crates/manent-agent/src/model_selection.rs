@@ -83,5 +83,5 @@ fn wanted_window(config: &Config) -> u64 {
     config.limits.max_tokens.saturating_add(ANSWER_TOKENS)
 }
 
-/// Room for an answer.
+/// The tokens that are left free for an answer.
 pub const ANSWER_TOKENS: u64 = 4096;

@@ -154,7 +154,7 @@ fn said(reply: Result<Reply, ModelError>) -> Result<ExtractorReply, ExtractorErr
     let reply = reply.map_err(|error| {
         let why = error.to_string();
         match error {
-            // Whatever was to be read, this is not its fault.
+            // The fault is not in the passage that was to be read.
             ModelError::Unreachable { .. }
             | ModelError::Address { .. }
             | ModelError::NoSuchModel { .. }

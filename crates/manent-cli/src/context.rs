@@ -113,7 +113,7 @@ impl Context<'_> {
     }
 
     /// Does work that reports its progress, in bytes done of all bytes. A bar is shown if there is much to do.
-    pub(crate) fn with_progress<T>(&self, work: impl FnOnce(&mut dyn FnMut(u64, u64)) -> T) -> T {
+    pub(crate) fn with_progress<T>(&self, work: impl FnOnce(&mut (dyn FnMut(u64, u64) + Send)) -> T) -> T {
         let mut bar: Option<indicatif::ProgressBar> = None;
         let done = work(&mut |done, all| {
             let bar = bar.get_or_insert_with(|| self.progress(all));
@@ -227,7 +227,7 @@ pub(crate) fn session_key(text: &str) -> Result<SessionKey, Failure> {
 
 /// A longer file is not a configuration.
 const CONFIG_BYTES_MAX: u64 = 1 << 20;
-/// Less work than this is done before a bar could be drawn.
+/// The work for which a bar is drawn; less is done before one could be.
 const PROGRESS_FROM_BYTES: u64 = 64 << 20;
-/// Enough of a hash that no two stores share a directory.
+/// The characters of a hash that tell all stores apart.
 const INDEX_NAME_CHARS: usize = 32;

@@ -14,11 +14,11 @@ use crate::hints;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Exit {
     Done,
-    /// By Ctrl-C.
+    /// Ended by Ctrl-C.
     Interrupted,
-    /// By SIGHUP: its terminal is gone.
+    /// Ended by SIGHUP: the terminal is gone.
     HungUp,
-    /// By SIGTERM.
+    /// Ended by SIGTERM.
     Terminated,
     NotFound,
     Conflict,
@@ -143,7 +143,7 @@ macro_rules! plain_failures {
     };
 }
 
-plain_failures!(ModelError, ConfigError);
+plain_failures!(ModelError);
 #[cfg(target_os = "linux")]
 plain_failures!(manent_agent::sandbox::SandboxError);
 
@@ -156,7 +156,13 @@ impl From<SkillError> for Failure {
             }
             _ => Exit::Failed,
         };
-        Failure::new(exit, error.to_string())
+        Failure::new(exit, hints::message_of_skills(&error))
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Failure {
+        Failure::failed(hints::message_of_config(&error))
     }
 }
 

@@ -1,7 +1,14 @@
 //! Says which command helps, for errors of the library, whose own messages name no commands.
 
-use manent::backend::Error as StoreError;
+use std::fmt::Display;
+
+use manent::backend::{Error as StoreError, Exposure};
 use manent::{Error, Place, Space};
+use manent_agent::config::ConfigError;
+use manent_agent::skills::SkillError;
+use manent_runs::EntryError;
+use manent_runs::dataset::DatasetError;
+use manent_runs::retrospective::NO_BEGINNING;
 
 /// Returns the message of an error with what to do next.
 pub(crate) fn message(error: &Error) -> String {
@@ -11,18 +18,46 @@ pub(crate) fn message(error: &Error) -> String {
         let hint = "choose a home of its own with --home";
         return format!("{store} keeps sessions of another program and nothing else; {hint}");
     }
-    match hint(error) {
-        Some(hint) => format!("{error}; {hint}"),
-        None => error.to_string(),
-    }
+    with_hint(error, hint(error).as_deref())
+}
+
+fn with_hint(error: &impl Display, hint: Option<&str>) -> String {
+    hint.map_or_else(|| error.to_string(), |hint| format!("{error}; {hint}"))
 }
 
 /// Returns the message of an error about runs with what to do next.
 pub(crate) fn message_of_runs(error: &manent_runs::Error) -> String {
-    match error {
-        manent_runs::Error::Manent(error) => message(error),
-        manent_runs::Error::NoRun { .. } => format!("{error}; `manent run list` shows what is there"),
-        _ => error.to_string(),
+    let hint = match error {
+        manent_runs::Error::Manent(error) => return message(error),
+        manent_runs::Error::NoRun { .. } => Some("`manent run list` shows what is there"),
+        manent_runs::Error::Run(EntryError::Verdict) => Some("`manent run judge` gives a verdict"),
+        _ => None,
+    };
+    with_hint(error, hint)
+}
+
+/// Returns the message of an error about a data set with what to do next.
+pub(crate) fn message_of_dataset(error: &DatasetError) -> String {
+    let is_full = matches!(error, DatasetError::NotEmpty { .. });
+    with_hint(error, is_full.then_some("--force replaces the data set in it"))
+}
+
+/// Returns the message of an error about skills with what to do next.
+pub(crate) fn message_of_skills(error: &SkillError) -> String {
+    let is_unknown = matches!(error, SkillError::NoSuch(_));
+    with_hint(error, is_unknown.then_some("`manent skills list` has those there are"))
+}
+
+/// Returns the message of an error in the configuration with what to do next.
+pub(crate) fn message_of_config(error: &ConfigError) -> String {
+    let is_unknown = matches!(error, ConfigError::Unknown { .. });
+    with_hint(error, is_unknown.then_some("`manent config` lists what can be set"))
+}
+
+/// Adds to a note of a report which option would change what it says.
+pub(crate) fn complete_note(note: &mut String) {
+    if note == NO_BEGINNING {
+        note.push_str(" (--since gives one)");
     }
 }
 
@@ -47,9 +82,8 @@ fn store_hint(error: &StoreError) -> Option<&'static str> {
         StoreError::Archive { .. } => {
             "what can be read is saved by `manent show … --json | manent append NEW --jsonl`"
         }
-        StoreError::Exposed { why, .. } if why.starts_with("it belongs to user") => {
-            "--home names another directory"
-        }
+        StoreError::Exposed { why: Exposure::OwnedBy(_), .. } => "--home names another directory",
+        error if error.is_unknown() => "`manent append --key` gives a record such a key",
         _ => return None,
     })
 }

@@ -15,9 +15,9 @@ use crate::term;
 pub(crate) struct Output {
     stream: BufWriter<io::StdoutLock<'static>>,
     colored: bool,
-    /// Standard output is a terminal, so a person is likely to be looking.
+    /// True if standard output is a terminal, so that a person is likely to read it.
     pub(crate) terminal: bool,
-    /// `--json` was given.
+    /// True if `--json` was given.
     pub(crate) wants_json: bool,
 }
 

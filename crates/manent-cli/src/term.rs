@@ -136,8 +136,9 @@ pub(crate) fn numbers(numbers: &[u64], separator: &str) -> String {
     numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(separator)
 }
 
-/// Returns the first `chars` characters of a text as one line, with one blank between its words.
-pub(crate) fn one_line(text: &str, chars: usize) -> String {
+/// Returns the first `chars` characters of a text as one line, with one blank between its words, and escaped for a
+/// terminal. A cut is not marked: [`fit`] does that, for a width in columns.
+pub(crate) fn escaped_beginning(text: &str, chars: usize) -> String {
     let start: String = text.chars().take(chars).collect();
     line(&start.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()
 }

@@ -65,7 +65,7 @@ fn shell(workspace: &std::path::Path, home: &std::path::Path) -> Option<Arc<dyn 
     }))
 }
 
-/// Elsewhere there is no sandbox, and so no command is run.
+/// Returns no shell: other systems have no sandbox, so no command is run.
 #[cfg(not(target_os = "linux"))]
 fn shell(_workspace: &std::path::Path, _home: &std::path::Path) -> Option<Arc<dyn Shell>> {
     None

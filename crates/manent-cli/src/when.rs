@@ -55,7 +55,7 @@ pub(crate) fn minute(ms: i64) -> String {
 }
 
 /// Returns a time for a terminal, as an age, or for a file, as records write it.
-pub(crate) fn shown(ms: i64, now: i64, is_terminal: bool) -> String {
+pub(crate) fn age_or_timestamp(ms: i64, now: i64, is_terminal: bool) -> String {
     if is_terminal { ago(ms, now) } else { format_ms(ms) }
 }
 

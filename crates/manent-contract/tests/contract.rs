@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may")]
 
+mod one_lock;
 mod sqlite;
 mod stores;
 
@@ -54,6 +55,10 @@ fn in_a_database() -> Arc<dyn Streams> {
     Arc::new(sqlite::Sqlite::open(&new_dir().join("store.db")).unwrap())
 }
 
+fn with_one_lock() -> Arc<dyn Streams> {
+    Arc::new(one_lock::OneLock::new(in_memory_only()))
+}
+
 mod files {
     manent_contract::backend_contract!(super::on_files);
 }
@@ -92,6 +97,11 @@ mod stores_in_memory {
 
 mod stores_in_sqlite {
     crate::stores::store_tests!(super::in_a_database);
+}
+
+/// The rustdoc of `LockName::Moves` allows a backend one lock for all spaces, so no operation may need two.
+mod stores_with_one_lock {
+    crate::stores::store_tests!(super::with_one_lock);
 }
 
 mod file_blobs {

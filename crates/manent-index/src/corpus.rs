@@ -165,5 +165,5 @@ pub enum LossPolicy {
 
 /// Stands in a snippet for a part that is not shown.
 pub const REDACTED: &str = "[secret]";
-/// Longer than most records, so that one read gets the whole line.
+/// The bytes that are read for a line: more than most records have, so that one read gets the whole line.
 const LINE_BYTES_GUESS: usize = 8 << 10;

@@ -22,6 +22,7 @@
 //! | `segment/builder.rs` | writes and merges segments |
 //! | `segment/dictionary.rs`, `postings.rs` | the words of a segment; their posting lists |
 //! | `refresh/mod.rs` | [`Index`], and the refresh that precedes every answer |
+//! | `refresh/build.rs` | a refresh that reads much, without a lock over it |
 //! | `refresh/changes.rs`, `ingest.rs` | compares with the streams; reads them |
 //! | `refresh/loaded.rs`, `index_dir.rs` | the index in memory; its files |
 //! | `catalogue/mod.rs`, `lookup.rs` | a row for every stream; single rows |

@@ -23,7 +23,7 @@ use crate::segment::RecordRef;
 /// The contents of an index file, in memory or on the disk.
 #[derive(Debug, Clone)]
 pub(crate) enum Pages {
-    /// Not on a disk (yet).
+    /// Bytes in memory, not on a disk (yet).
     Memory(Arc<Vec<u8>>),
     /// On a disk.
     File(Arc<Paged>),

@@ -1,5 +1,6 @@
 //! The parts of the index on their own: lists, words, pages and segments, sound and made up.
 
+mod build;
 mod dictionary;
 mod hostile;
 mod matching;

@@ -1,4 +1,4 @@
-//! How durable a receipt is, and how threads share the cost.
+//! Durability of receipts, and the commits by which threads share its cost.
 //!
 //! A sync takes as long for a hundred records as for one. Threads that append to one log at the same time therefore
 //! form batches: the first to arrive leads, waits for the sync that is running, and then writes and syncs for
@@ -43,7 +43,7 @@ impl Durability {
 /// A log that many threads append to.
 pub type SharedLog = GroupCommit<Log>;
 
-/// Something that takes a row of records with one write and one sync.
+/// A target of commits: takes a row of records with one write and one sync.
 pub trait Commit {
     /// The receipt of one record that was taken.
     type Receipt: Clone + fmt::Debug;
@@ -163,7 +163,7 @@ impl<T: Commit> GroupCommit<T> {
         target
     }
 
-    /// For tests: how many records wait in the batch that is open.
+    /// Returns the number of records that wait in the open batch, for tests.
     #[doc(hidden)]
     pub fn waiting(&self) -> usize {
         lock(&self.open).as_ref().map_or(0, |batch| lock(&batch.state).bodies.len())
@@ -203,7 +203,7 @@ impl<T: Commit> GroupCommit<T> {
         drop(leader);
     }
 
-    /// Nobody joins this batch any more.
+    /// Closes a batch, so that no thread joins it any more.
     fn close(&self, batch: &Arc<Batch<T>>) {
         let mut open = lock(&self.open);
         if open.as_ref().is_some_and(|b| Arc::ptr_eq(b, batch)) {

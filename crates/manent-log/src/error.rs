@@ -18,7 +18,7 @@ pub enum Error {
     Io {
         /// The operation that was tried, as a verb.
         action: &'static str,
-        /// On which file or directory.
+        /// The file or directory.
         path: PathBuf,
         /// The error of the system.
         source: io::Error,
@@ -97,12 +97,12 @@ pub enum Error {
         /// The first failure.
         why: String,
     },
-    /// Nobody can tell whether the record is kept: a sync of it failed, a failed write could not be taken back, or a
+    /// An append with an unknown outcome: a sync of it failed, a failed write could not be taken back, or a
     /// panic broke off the commit. The record may be read, and may be gone after a power cut. The handle is closed for
     /// writing.
     #[error(
         "it is unknown whether the record is kept in {}: {why}; it may be there, so look before you append it again. \
-         One with an idempotency key (`append --key`) can be appended again and is there once",
+         One with an idempotency key can be appended again and is there once",
         path.display()
     )]
     Unknown {
@@ -120,7 +120,7 @@ pub enum Error {
         how: &'static str,
     },
     /// The file became shorter while we held it: acknowledged records may be gone.
-    #[error("{} shrank from {was} to {now} bytes while it was open; run `verify`, then open it again", path.display())]
+    #[error("{} shrank from {was} to {now} bytes while it was open; verify it, then open it again", path.display())]
     Shrunk {
         /// The log.
         path: PathBuf,
@@ -168,13 +168,13 @@ pub enum Error {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BodyError {
-    /// Not UTF-8.
+    /// A record that is not UTF-8.
     #[error("a record must be UTF-8; byte {offset} is not")]
     NotUtf8 {
         /// The first bad byte.
         offset: usize,
     },
-    /// Not a JSON object.
+    /// A record that is not a JSON object.
     #[error("a record must be one JSON object; this is not: {why}")]
     NotAnObject {
         /// The message of the parser.

@@ -23,7 +23,8 @@ pub const SEQ_MAX: u64 = (1 << 53) - 1;
 /// The owner of a file: us or another program. Decided once for a whole file, by its first readable line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
-    /// Ours from the first line: a record verifies, and the file does not begin with another program's line.
+    /// A file that is ours from the first line: a record verifies, and the file does not begin with another program's
+    /// line.
     Native,
     /// Another program's file that we have appended to: its first line is plain, and a record verifies.
     Adopted,
@@ -34,7 +35,7 @@ pub enum FileKind {
 /// The judgement on one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// Only spaces, tabs or a carriage return. Takes no number.
+    /// A line of nothing but spaces, tabs or a carriage return. Takes no number.
     Blank,
     /// A record whose checksum holds.
     Record {

@@ -384,7 +384,7 @@ pub(crate) const MIN_BLOCK_BYTES: usize = 512;
 pub(crate) const SMALL_BLOCK_BYTES: usize = 16 << 10;
 /// The size of the buffer where the last records are wanted: fifty turns, most of the time.
 pub(crate) const TAIL_BYTES: usize = 128 << 10;
-/// Longer tails are not held whole.
+/// The length of the tail that is held whole.
 const HELD_BACK_BYTES_MAX: usize = 1 << 20;
 const BACK_BLOCK_BYTES: usize = 64 << 10;
 /// The longest line, without its newline.

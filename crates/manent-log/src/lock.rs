@@ -33,10 +33,10 @@ pub(crate) enum MissingLog {
 /// Selects the file systems on which logs are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FileSystemTrust {
-    /// Only on local file systems known to keep our assumptions.
+    /// Local file systems known to keep our assumptions.
     #[default]
     LocalOnly,
-    /// On any: the user insisted.
+    /// Any file system: the user insisted.
     AnyFileSystem,
 }
 
@@ -136,7 +136,7 @@ impl Lease {
 
 /// Makes an empty log and locks it before it gets its name. `None`: the name was taken meanwhile.
 ///
-/// Nothing is synced: the name becomes durable with the first record, as that of any log.
+/// Syncs nothing: the name becomes durable with the first record, as that of any log.
 fn create(disk: &dyn Disk, path: &Path) -> Result<Option<FileLock>> {
     loop {
         let new = AtomicFile::create_locked(disk, path)?;

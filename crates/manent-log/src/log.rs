@@ -584,5 +584,5 @@ fn first_seq_of(header: &Body) -> u64 {
 /// The reason why a handle is finished on which a commit began and did not come back.
 const BROKEN_OFF: &str = "a panic broke off a commit";
 
-/// One huge record must not keep its memory for ever.
+/// The memory that a buffer keeps after a record: one huge record must not keep its memory for ever.
 const BUFFER_KEPT_BYTES: usize = 1 << 20;

@@ -14,7 +14,7 @@ use crate::body::without_lone_surrogates;
 /// The marks of a record, `seq` and `crc`, that a line carries as members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MemberMarks {
-    /// Not JSON at all.
+    /// Text that is no JSON.
     NotJson,
     /// JSON, but not an object.
     NotObject,

@@ -25,7 +25,7 @@ use crate::tail::{self, FileOrigin};
 pub enum LogItem<'a> {
     /// A record or another program's line.
     Entry(Entry<'a>),
-    /// Something is wrong here, and what follows can be read.
+    /// A damaged place. What follows can be read.
     Damage(Damage),
 }
 
@@ -60,9 +60,9 @@ pub struct Damage {
 /// The end of the part of a file that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogEnd {
-    /// With a record.
+    /// The end of a record.
     Clean,
-    /// With bytes that are no record: torn by a crash, or being written now.
+    /// Bytes that are no record: torn by a crash, or being written now.
     Torn(Damage),
 }
 
@@ -643,7 +643,7 @@ impl Reader {
     }
 }
 
-/// Longer than nearly every header.
+/// The bytes that are read for a header: more than nearly every header has.
 const HEADER_BYTES: usize = 2 << 10;
 
 #[cfg(test)]

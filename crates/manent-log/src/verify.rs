@@ -45,9 +45,9 @@ pub struct DamageFinding {
 /// The end of a file, as a full check finds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TailState {
-    /// With a record.
+    /// The end of a record.
     Clean,
-    /// With bytes that are no record.
+    /// Bytes that are no record.
     Torn(Damage),
     /// The same, while a writer holds the file: it may be writing them now.
     InFlight(Damage),

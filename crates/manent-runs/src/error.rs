@@ -43,7 +43,7 @@ pub enum Error {
         /// The last number there is.
         last: Option<u64>,
     },
-    /// Somebody else is at work on this run.
+    /// Another process is at work on this run.
     #[error(
         "a run with this key is under way{}, and is not begun a second time; wait for its end, or use another key",
         pid.map_or_else(String::new, |pid| format!(" (pid {pid})"))

@@ -69,14 +69,12 @@ pub enum Error {
         source: io::Error,
     },
     /// The directory is open to others.
-    #[error("refusing to write to {}: {why}; {hint}", path.display())]
+    #[error("refusing to write to {}: {why}; {}", path.display(), why.hint())]
     Exposed {
         /// The directory.
         path: PathBuf,
-        /// A description of who else may write there.
-        why: String,
-        /// A hint for the user.
-        hint: &'static str,
+        /// Who else may write there.
+        why: Exposure,
     },
     /// Somebody holds a lock that excludes this.
     #[error("the store {} is busy: {} is moving sessions; try again, or wait longer", path.display(), holder(*pid))]
@@ -118,6 +116,27 @@ pub enum Error {
     /// Another backend refused, in its own words.
     #[error(transparent)]
     Backend(Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// Says who else may write to a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Exposure {
+    /// Everybody may.
+    #[error("everybody may write there")]
+    Everybody,
+    /// Its owner may, who is another user.
+    #[error("it belongs to user {0}")]
+    OwnedBy(u32),
+}
+
+impl Exposure {
+    fn hint(self) -> &'static str {
+        match self {
+            Exposure::Everybody => "take that right away with chmod o-w",
+            Exposure::OwnedBy(_) => "run as that user, or choose another directory",
+        }
+    }
 }
 
 impl Error {

@@ -1,4 +1,4 @@
-//! What a backend reads of a header: the names of its stream.
+//! The part of a header that a backend reads: the names of its stream.
 //!
 //! The rest of a header belongs to the crates above. Each member is looked at on its own, so that one of another shape,
 //! written by a newer version, hides no other.

@@ -30,7 +30,7 @@ pub enum TimeError {
     /// Text that is not a point in time.
     #[error("{0:?} is no point in time; write 7d, 2026-11-01, 2026-11-01T10:00, today or yesterday")]
     NoPoint(String),
-    /// More than can be counted.
+    /// A span that is too long to be counted.
     #[error("{0:?} is too long")]
     TooLong(String),
 }

@@ -40,14 +40,14 @@ pub mod thread_locks;
 pub mod threads;
 
 pub use blobs::{Blob, BlobStat, Blobs, FileBlobs, is_temporary};
-pub use error::{Error, Result, io_error};
+pub use error::{Error, Exposure, Result, io_error};
 pub use files::{Files, is_plain_id};
 pub use header::HeaderNames;
 pub use in_memory::{InMemory, InMemoryBlobs};
 pub use key::{KEY_BYTES_MAX, KeyError, KeyParts, SessionKey};
 pub use streams::{
-    AppendOptions, ChangeKind, Changes, Cursor, IfMissing, KnownStreams, ListDetail, Lock, LockGuard,
-    LockMode, LockName, Maintenance, NewHeader, Place, Position, ProgressFn, Receipt, Repaired, Replaced,
-    ScanTime, Seek, Selector, Space, StreamChange, StreamFilter, StreamHeader, StreamId, StreamPart,
-    StreamParts, StreamReader, StreamStat, StreamState, StreamWriter, Streams, Target, Version,
+    AppendOptions, ChangeKind, Changes, Cursor, DerivedBlobs, IfMissing, KnownStreams, ListDetail, Lock,
+    LockGuard, LockMode, LockName, Maintenance, NewHeader, Place, Position, ProgressFn, Receipt, Repaired,
+    Replaced, ScanTime, Seek, Selector, Space, StreamChange, StreamFilter, StreamHeader, StreamId,
+    StreamPart, StreamParts, StreamReader, StreamStat, StreamState, StreamWriter, Streams, Target, Version,
 };

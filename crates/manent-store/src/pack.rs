@@ -12,7 +12,7 @@
 //! | `table.rs` | the seek table, why its numbers can be relied on, and finding the frames without it |
 //! | `packed.rs` | [`Packed`], a packed file read as a plain one |
 //!
-//! Nothing here syncs, renames or removes: when the plain file may go is decided elsewhere.
+//! This module syncs, renames and removes nothing: `files/moves.rs` decides when the plain file may go.
 
 mod packed;
 mod table;
@@ -80,7 +80,7 @@ pub(crate) fn pack(
             offset += lock(&workers[busy]).take_frame(source, offset, len)?;
             busy += 1;
         }
-        let lengths = parallel_map(&workers[..busy], WORKERS_MAX, |worker| lock(worker).compress());
+        let lengths = parallel_map(&workers[..busy], WORKERS_MAX, |worker| lock(worker).compress())?;
         for (worker, packed_len) in workers.iter().zip(lengths) {
             let (worker, packed_len) = (lock(worker), packed_len?);
             write_fully(target, &worker.packed[..packed_len]).map_err(|(_, e)| e)?;
@@ -198,7 +198,7 @@ pub(crate) fn compare(
     Ok(())
 }
 
-/// For most of a large file. One context serves all frames: its tables are a few megabytes.
+/// Makes the compressor for most of a large file. One context serves all frames: its tables are a few megabytes.
 fn fast_compressor() -> io::Result<Compressor<'static>> {
     let mut compressor = Compressor::new(FAST_LEVEL)?;
     compressor.set_parameter(CParameter::ChecksumFlag(true))?;
@@ -207,7 +207,7 @@ fn fast_compressor() -> io::Result<Compressor<'static>> {
     Ok(compressor)
 }
 
-/// For the end of a file, and all of a small one.
+/// Makes the compressor for the end of a file, and for all of a small one.
 fn fine_compressor() -> io::Result<Compressor<'static>> {
     let mut compressor = Compressor::new(FINE_LEVEL)?;
     compressor.set_parameter(CParameter::ChecksumFlag(true))?;
@@ -252,8 +252,8 @@ const SMALL_FRAMES_MAX: usize = 32;
 const AGAIN: &str = "keep the plain one and pack it again";
 
 const FAST_LEVEL: i32 = 3;
-/// Larger tables than the level has by itself: a frame forgets what came before it, so it had better remember
-/// all of its own. They cost no time worth naming and win half a percent.
+/// The size of the tables, larger than the level has by itself: a frame forgets what came before it, so it had better
+/// remember all of its own. They cost no time worth naming and win half a percent.
 const HASH_LOG: u32 = 19;
 const CHAIN_LOG: u32 = 18;
 /// The part of the end that is compressed with more effort. It makes up for the small frames there, and costs at

@@ -131,6 +131,24 @@ impl Space {
         self.fixed_keys().is_none_or(|keys| keys.contains(&key.as_str()))
     }
 
+    /// Returns whether a stream of this space belongs to the sessions of its key and tells what was said in them, so
+    /// that it is purged with the last of them.
+    pub fn belongs_to_sessions(self) -> bool {
+        self != Space::Sessions && self.fixed_keys().is_none()
+    }
+
+    /// Returns the blobs that are derived from streams of this space and show what they say, or `None` if there are
+    /// none. They are removed before a stream of the space is purged, and written only with [`LockName::Moves`] of the
+    /// space held, so that none is made of a stream that is just being purged.
+    pub const fn derived_blobs(self) -> Option<DerivedBlobs> {
+        match self {
+            Space::Runs => {
+                Some(DerivedBlobs { folder: "retro", names: &["latest.html", "latest.json", "told"] })
+            }
+            Space::Sessions | Space::Memory | Space::Inbox | Space::Journal | Space::Ledger => None,
+        }
+    }
+
     /// Returns the places in which streams of this space can be.
     pub fn places(self) -> &'static [Place] {
         if self == Space::Sessions { &Place::ALL } else { &[Place::Live] }
@@ -147,6 +165,15 @@ impl Space {
             Space::Ledger => "ledger",
         }
     }
+}
+
+/// Blobs that are derived from the streams of a space. Other blobs of the same folder are somebody else's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DerivedBlobs {
+    /// The folder of the blobs.
+    pub folder: &'static str,
+    /// The names of the blobs in that folder.
+    pub names: &'static [&'static str],
 }
 
 /// The stage of a stream's life. Streams of spaces other than [`Space::Sessions`] are always live.
@@ -269,8 +296,8 @@ pub struct StreamFilter<'a> {
     pub which: Selector<'a>,
     /// The amount of detail to find out about each.
     pub detail: ListDetail,
-    /// At most so many, those that changed last first; of the same millisecond, the one with the larger key first.
-    /// Without a limit, all of them in no order.
+    /// The largest number of streams to select, those that changed last first; of the same millisecond, the one with
+    /// the larger key first. Without a limit, all of them in no order.
     pub newest: Option<usize>,
 }
 
@@ -312,9 +339,9 @@ impl<'a> StreamFilter<'a> {
 pub enum Selector<'a> {
     /// Every one.
     All,
-    /// Those of a key.
+    /// The streams of a key.
     Key(&'a SessionKey),
-    /// Those whose id begins so, to the byte. Every id begins with nothing, the empty id too.
+    /// The streams whose id begins so, to the byte. Every id begins with nothing, the empty id too.
     Id(&'a str),
     /// The one with this [`StreamStat::name`].
     Name(&'a str),
@@ -325,7 +352,7 @@ pub enum Selector<'a> {
 pub enum ListDetail {
     /// Everything, which may mean to open each stream.
     Header,
-    /// Only what can be told without opening streams: ids and header keys may be left out.
+    /// The details that can be told without opening streams: ids and header keys may be left out.
     Outside,
 }
 
@@ -463,7 +490,7 @@ pub struct Changes {
     pub moment: ScanTime,
     /// The streams that are not as they were known. Those that are, are left out.
     pub streams: Vec<StreamChange>,
-    /// To be given to the next call.
+    /// The cursor for the next call.
     pub cursor: Cursor,
 }
 
@@ -507,7 +534,7 @@ impl ChangeKind {
 /// The state of a stream that is about to be read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StreamState {
-    /// To be kept with what is read after this.
+    /// The version to keep with what is read after this.
     pub version: Version,
     /// The length in bytes.
     pub bytes: u64,
@@ -689,7 +716,8 @@ pub enum LockName<'a> {
     /// The right to move, make and remove streams of a space. [`Streams::create`], [`Streams::relocate`],
     /// [`StreamWriter::replace`] and [`Streams::delete`] are called by whoever holds it. Writing and reading go on.
     /// Others hold it for moments, so a backend may wait longer for it than it was asked to. Those of two spaces may be
-    /// one lock, so nobody takes a second one while holding the first.
+    /// one lock, so nobody takes a second one while holding the first: whoever changes two spaces does so one after the
+    /// other.
     Moves(Space),
     /// A lock that means what its callers agree on. A name is letters, digits, `.`, `-` and `_`, and does not end with
     /// `.jsonl`. The same name in two spaces may be one lock, so callers choose different ones.

@@ -10,14 +10,31 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use crate::sync::lock;
 
+/// The error of work that another thread was to do, and panicked in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a thread of it died; please report this")]
+pub struct ThreadDied;
+
+impl From<ThreadDied> for std::io::Error {
+    fn from(died: ThreadDied) -> std::io::Error {
+        std::io::Error::other(died)
+    }
+}
+
+impl From<ThreadDied> for crate::Error {
+    fn from(died: ThreadDied) -> crate::Error {
+        crate::Error::Backend(Box::new(died))
+    }
+}
+
 /// Maps `items` with `work` on as many threads as there are processors, at most `threads_max`; the results are in the
 /// order of the items. Each thread takes the next item as soon as it is done with the last, because one of them may
-/// have a processor to itself. A panic of `work` is passed on to the caller.
+/// have a processor to itself.
 pub fn parallel_map<T: Sync, R: Send>(
     items: &[T],
     threads_max: usize,
     work: impl Fn(&T) -> R + Sync,
-) -> Vec<R> {
+) -> Result<Vec<R>, ThreadDied> {
     let next = AtomicUsize::new(0);
     let take = || {
         let mut done = Vec::new();
@@ -29,26 +46,24 @@ pub fn parallel_map<T: Sync, R: Send>(
         done
     };
     let threads = processors(threads_max).min(items.len());
-    let mut done: Vec<(usize, R)> = with_helpers(threads, take, take).into_iter().flatten().collect();
+    let mut done: Vec<(usize, R)> = with_helpers(threads, take, take)?.into_iter().flatten().collect();
     done.sort_unstable_by_key(|(at, _)| *at);
-    done.into_iter().map(|(_, result)| result).collect()
+    Ok(done.into_iter().map(|(_, result)| result).collect())
 }
 
 /// Runs `own` on the calling thread while `threads - 1` others run `helper`, and returns what each gave, `own` first.
-/// They share their work by taking it from a common place, so that those that are there do all of it. A panic is passed
-/// on to the caller.
+/// They share their work by taking it from a common place, so that those that are there do all of it. A panic of
+/// `helper` on another thread is [`ThreadDied`], so that it does not unwind through a program that embeds this.
 pub fn with_helpers<T: Send>(
     threads: usize,
     helper: impl Fn() -> T + Sync,
     own: impl FnOnce() -> T,
-) -> Vec<T> {
+) -> Result<Vec<T>, ThreadDied> {
     std::thread::scope(|scope| {
         let helpers: Vec<_> = (1..threads).map(|_| spawn_scoped(scope, &helper)).collect();
-        let mut done = vec![own()];
-        done.extend(
-            helpers.into_iter().map(|helper| helper.finish().unwrap_or_else(|panic| resume_unwind(panic))),
-        );
-        done
+        let own = Ok(own());
+        let helpers = helpers.into_iter().map(|helper| helper.finish().map_err(|_| ThreadDied));
+        std::iter::once(own).chain(helpers).collect()
     })
 }
 
@@ -149,10 +164,10 @@ mod tests {
     fn parallel_map_keeps_the_order_of_its_items() {
         let items: Vec<u64> = (0..1000).collect();
         assert_eq!(
-            parallel_map(&items, 8, |item| item * 2),
+            parallel_map(&items, 8, |item| item * 2).unwrap(),
             items.iter().map(|item| item * 2).collect::<Vec<_>>()
         );
-        assert_eq!(parallel_map(&[0_u64; 0], 8, |item| item * 2), [0; 0]);
+        assert_eq!(parallel_map(&[0_u64; 0], 8, |item| item * 2).unwrap(), [0; 0]);
     }
 
     #[test]
@@ -162,7 +177,14 @@ mod tests {
         let done = without_threads(|| {
             parallel_map(&items, 8, |item| (item * 2, std::thread::current().id() == here))
         });
-        assert_eq!(done, items.iter().map(|item| (item * 2, true)).collect::<Vec<_>>());
+        assert_eq!(done.unwrap(), items.iter().map(|item| (item * 2, true)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn panic_on_another_thread_is_an_error_and_does_not_unwind_through_the_caller() {
+        let here = std::thread::current().id();
+        let panic_elsewhere = || assert_eq!(std::thread::current().id(), here, "of the work");
+        assert_eq!(with_helpers(2, panic_elsewhere, || ()), Err(ThreadDied));
     }
 
     #[test]

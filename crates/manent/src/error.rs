@@ -1,4 +1,4 @@
-//! What can go wrong with a store, in words: what, where, and what to do next.
+//! Errors of a store, in words: what happened, where, and what to do next.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub enum Error {
     Item(#[from] ItemError),
     /// A text that the model was given is not where its record says.
     #[error(transparent)]
-    Setting(#[from] PromptConfigError),
+    PromptConfig(#[from] PromptConfigError),
     /// A context that cannot be made small enough.
     #[error(
         "the context takes {tokens} tokens with everything left out that may be, and {limit} are allowed; allow \
@@ -110,7 +110,7 @@ pub enum Error {
         /// The last number there is.
         last: Option<u64>,
     },
-    /// Something that has no place in another program's session.
+    /// A record that has no place in another program's session.
     #[error(
         "the session {key:?} is another program's, which could not read a title in it; fork it, and title the fork"
     )]

@@ -1,7 +1,8 @@
 //! Archive, unarchive, delete, restore, purge.
 //!
 //! Each of them holds the right to move sessions, so that no fork is made of a session that is just being purged, and
-//! leaves either what was or what was to be, also when it dies half way.
+//! leaves either what was or what was to be, also when it dies half way. What a purge removes of other spaces and of
+//! derived blobs is told by [`Space`]; this file knows no space but that of sessions.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,10 +26,10 @@ pub struct Purged {
     pub removed: Vec<StreamId>,
     /// Forks that shared records with what is gone, and hold a copy of them now.
     pub forks: Vec<StreamId>,
-    /// Keys of which nothing is left, and whose runs are gone too.
-    pub runs: Vec<SessionKey>,
-    /// True if the stored report of runs was removed too, because it may have shown them.
-    pub report: bool,
+    /// Streams of other spaces, such as runs, that went with the last session of their key.
+    pub companions: Vec<StreamId>,
+    /// The spaces whose derived blobs were removed too, because they may have shown the companions.
+    pub derived: Vec<Space>,
 }
 
 impl Store {
@@ -38,7 +39,7 @@ impl Store {
     #[cfg(feature = "archive")]
     pub fn archive(&self, at: &StreamId, progress: ProgressFn<'_>) -> Result<StreamId> {
         let archived = match at.place {
-            Place::Live => self.with_move_lock(|| self.relocate(at, Place::Archive))?,
+            Place::Live => self.with_move_lock(Space::Sessions, || self.relocate(at, Place::Archive))?,
             Place::Archive => at.clone(),
             Place::Trash => return Err(not_live(at)),
         };
@@ -51,7 +52,7 @@ impl Store {
     /// Makes an archived session live again. A live one of the same key is in the way.
     pub fn unarchive(&self, at: &StreamId) -> Result<StreamId> {
         self.index().note_written(&at.key);
-        self.with_move_lock(|| match at.place {
+        self.with_move_lock(Space::Sessions, || match at.place {
             Place::Archive => self.relocate(at, Place::Live),
             Place::Live => Ok(at.clone()),
             Place::Trash => Err(not_live(at)),
@@ -64,26 +65,54 @@ impl Store {
             // In the trash, an archive is known by being packed. One that was interrupted in that is finished first.
             self.retry_while_held(|| self.pack(at, &mut |_, _| {}))?;
         }
-        self.with_move_lock(|| self.relocate(at, Place::Trash))
+        self.with_move_lock(Space::Sessions, || self.relocate(at, Place::Trash))
     }
 
     /// Brings a session back from the trash to where it was.
     pub fn restore(&self, trashed: &StreamStat) -> Result<StreamId> {
         self.index().note_written(&trashed.id.key);
-        self.with_move_lock(|| self.relocate(&trashed.id, trashed.from))
+        self.with_move_lock(Space::Sessions, || self.relocate(&trashed.id, trashed.from))
     }
 
     /// Removes sessions for good. Forks of them get a copy of what they share, and are named; `with_forks` removes them
-    /// too, and theirs. Where no session of a key is left, its runs go with the last one: they tell what was said.
+    /// too, and theirs. Where no session of a key is left, the streams of other spaces that belong to the sessions of
+    /// that key ([`Space::belongs_to_sessions`]) go with the last one: they tell what was said.
+    ///
+    /// These companions go first, so that a purge that is interrupted can be repeated. The right to move streams is
+    /// held for one space at a time.
     pub fn purge(&self, sessions: &[StreamId], with_forks: bool) -> Result<Purged> {
         let mut purged = Purged::default();
-        self.with_move_lock(|| self.purge_now(sessions, with_forks, &mut purged))?;
+        // Keys whose companions are gone. One that is begun while its session is removed stays.
+        let mut cleared = Vec::new();
+        while let Some(keys) = self.with_move_lock(Space::Sessions, || {
+            self.purge_sessions(sessions, with_forks, &cleared, &mut purged)
+        })? {
+            for key in keys {
+                self.remove_companions(&key, &mut purged)?;
+                cleared.push(key);
+            }
+        }
         self.index().forget()?;
         Ok(purged)
     }
 
-    /// Purges, with the right to move sessions held. Does not repeat what an earlier attempt has done.
-    fn purge_now(&self, sessions: &[StreamId], with_forks: bool, purged: &mut Purged) -> Result<()> {
+    /// Removes what other spaces keep about a key for good, and the blobs that may show it. The sessions of the key, if
+    /// it has any, are left alone.
+    pub fn purge_companions(&self, key: &SessionKey) -> Result<Purged> {
+        let mut purged = Purged::default();
+        self.remove_companions(key, &mut purged)?;
+        Ok(purged)
+    }
+
+    /// Removes the sessions, with the right to move sessions held, and returns `None`. Where companions have to go
+    /// first, removes nothing and returns their keys. Does not repeat what an earlier attempt has done.
+    fn purge_sessions(
+        &self,
+        sessions: &[StreamId],
+        with_forks: bool,
+        cleared: &[SessionKey],
+        purged: &mut Purged,
+    ) -> Result<Option<Vec<SessionKey>>> {
         let everything = self.everything()?;
         let mut doomed: Vec<StreamId> = sessions.iter().map(|at| with_its_id(at, &everything)).collect();
         let mut at = 0;
@@ -105,8 +134,13 @@ impl Store {
         for fork in &purged.forks {
             self.make_independent(fork, &doomed)?;
         }
-        // Before the sessions: if this is interrupted, purging the session again removes its runs too.
-        self.purge_companions(&doomed, &everything, purged)?;
+        if self.companion_spaces().next().is_some() {
+            self.check_unwritten(&doomed)?;
+        }
+        let keys = self.keys_with_companions(&doomed, &everything, cleared)?;
+        if !keys.is_empty() {
+            return Ok(Some(keys));
+        }
         self.index().announce_purge(&doomed);
         for session in forks_first(doomed, &everything) {
             if !purged.removed.contains(&session) {
@@ -114,20 +148,11 @@ impl Store {
                 purged.removed.push(session);
             }
         }
-        Ok(())
+        Ok(None)
     }
 
-    /// Removes what other spaces keep about keys that nothing is left of.
-    fn purge_companions(
-        &self,
-        doomed: &[StreamId],
-        everything: &[Relative],
-        purged: &mut Purged,
-    ) -> Result<()> {
-        if !self.streams().supports(Space::Runs) {
-            return Ok(());
-        }
-        // Nothing goes if one of them is being written: then it stays, and so does what is kept about it.
+    /// Refuses a purge of sessions one of which is being written: then it stays, and so does what is kept about it.
+    fn check_unwritten(&self, doomed: &[StreamId]) -> Result<()> {
         for at in doomed.iter().filter(|at| at.place == Place::Live) {
             match self.streams().lease(&StreamId::live(&at.key), IfMissing::Refuse, Duration::ZERO) {
                 Err(e) if e.is_held() => return Err(e.into()),
@@ -135,66 +160,86 @@ impl Store {
                 _ => {}
             }
         }
+        Ok(())
+    }
+
+    /// Returns the keys of which no session stays and other spaces keep a stream, without those that are cleared.
+    fn keys_with_companions(
+        &self,
+        doomed: &[StreamId],
+        everything: &[Relative],
+        cleared: &[SessionKey],
+    ) -> Result<Vec<SessionKey>> {
+        let mut keys = Vec::new();
         for StreamId { key, .. } in doomed {
             let stays = |kin: &Relative| kin.id.key == *key && !doomed.contains(&kin.id);
-            if !everything.iter().any(stays) {
-                self.purge_runs(key, purged)?;
+            if keys.contains(key) || cleared.contains(key) || everything.iter().any(stays) {
+                continue;
             }
+            for space in self.companion_spaces() {
+                if !keys.contains(key) && self.has_stream(space, key)? {
+                    keys.push(key.clone());
+                }
+            }
+        }
+        Ok(keys)
+    }
+
+    fn companion_spaces(&self) -> impl Iterator<Item = Space> {
+        let spaces = Space::ALL.into_iter().filter(|space| space.belongs_to_sessions());
+        spaces.filter(|space| self.streams().supports(*space))
+    }
+
+    fn has_stream(&self, space: Space, key: &SessionKey) -> Result<bool> {
+        let filter = StreamFilter::new(space, Place::Live, Selector::Key(key));
+        Ok(!self.streams().list(&filter)?.is_empty())
+    }
+
+    /// Removes the companions of a key, and before each of them the blobs that may show it.
+    fn remove_companions(&self, key: &SessionKey, purged: &mut Purged) -> Result<()> {
+        for space in self.companion_spaces() {
+            if !self.has_stream(space, key)? {
+                continue;
+            }
+            self.with_move_lock(space, || {
+                if self.remove_derived(space)? && !purged.derived.contains(&space) {
+                    purged.derived.push(space);
+                }
+                let companion = StreamId::live_in(space, key);
+                match self.streams().delete(&companion, Duration::ZERO) {
+                    Err(e) if e.is_not_found() => {}
+                    deleted => {
+                        deleted?;
+                        purged.companions.push(companion);
+                    }
+                }
+                Ok(())
+            })?;
         }
         Ok(())
     }
 
-    /// Removes the runs of a key, and before them the reports that may show them. The right to move sessions is held.
-    fn purge_runs(&self, key: &SessionKey, purged: &mut Purged) -> Result<()> {
-        let runs = StreamId::live_in(Space::Runs, key);
-        let filter = StreamFilter::new(Space::Runs, Place::Live, Selector::Key(key));
-        if self.streams().list(&filter)?.is_empty() {
-            return Ok(());
-        }
-        purged.report |= self.forget_reports()?;
-        let moves = LockName::Moves(Space::Runs);
-        let _right = self.streams().lock(moves, LockMode::Exclusive, Duration::ZERO)?;
-        match self.streams().delete(&runs, Duration::ZERO) {
-            Err(e) if e.is_not_found() => {}
-            deleted => {
-                deleted?;
-                purged.runs.push(key.clone());
-            }
-        }
-        Ok(())
-    }
-
-    /// Removes the runs of a key for good, and the report that is kept, which may show them. Its sessions, if it has
-    /// any, are left alone.
-    pub fn purge_runs_of(&self, key: &SessionKey) -> Result<Purged> {
-        let mut purged = Purged::default();
-        self.with_move_lock(|| self.purge_runs(key, &mut purged))?;
-        Ok(purged)
-    }
-
-    /// Removes the reports that are kept. Returns whether there were any.
-    ///
-    /// A report that is just being made of runs that are gone by then is not kept, if the right to move sessions is
-    /// held from here until they are gone.
-    fn forget_reports(&self) -> Result<bool> {
-        let blobs = self.report_blobs();
-        let failed = |e: std::io::Error| io_error("remove", Path::new(&blobs.name(Store::REPORTS)))(e);
-        let mut names = blobs.list(Store::REPORTS).map_err(failed)?;
-        names.retain(|name| is_report(name));
+    /// Removes the blobs that are derived from streams of a space, with the right to move these streams held. Returns
+    /// whether there were any.
+    fn remove_derived(&self, space: Space) -> Result<bool> {
+        let Some(derived) = space.derived_blobs() else { return Ok(false) };
+        let (blobs, folder) = (self.derived_blobs(), derived.folder);
+        let failed = |e: std::io::Error| io_error("remove", Path::new(&blobs.name(folder)))(e);
+        let mut names = blobs.list(folder).map_err(failed)?;
+        // Others may have put something there.
+        names.retain(|name| is_temporary(name) || derived.names.contains(&name.as_str()));
         for name in &names {
-            blobs.delete(&format!("{}/{name}", Store::REPORTS)).map_err(failed)?;
+            blobs.delete(&format!("{folder}/{name}")).map_err(failed)?;
         }
         if !names.is_empty() {
-            blobs.sync(Store::REPORTS).map_err(failed)?;
+            blobs.sync(folder).map_err(failed)?;
         }
         Ok(!names.is_empty())
     }
 
-    /// The folder of [`Store::report_blobs`] that holds reports of runs. A purge of runs removes the reports in it.
-    pub const REPORTS: &str = "retro";
-
-    /// Returns where reports of runs are kept: with other derived data, or in memory.
-    pub fn report_blobs(&self) -> Arc<dyn Blobs> {
+    /// Returns where blobs that are derived from streams are kept ([`Space::derived_blobs`]): with other derived data,
+    /// or in memory.
+    pub fn derived_blobs(&self) -> Arc<dyn Blobs> {
         match self.blobs() {
             Some(blobs) => blobs.clone(),
             None => self.extension(InMemoryBlobs::default),
@@ -210,11 +255,11 @@ impl Store {
         self.streams().maintenance().map_or(Ok(()), |maintenance| Ok(maintenance.pack(at, progress)?))
     }
 
-    /// Runs `act` with the right to move sessions. While a session has a writer, it waits without that right, so that
-    /// other sessions can be moved and a pack can finish.
-    fn with_move_lock<T>(&self, mut act: impl FnMut() -> Result<T>) -> Result<T> {
+    /// Runs `act` with the right to move streams of a space. While a stream has a writer, it waits without that right,
+    /// so that others can be moved and a pack can finish.
+    fn with_move_lock<T>(&self, space: Space, mut act: impl FnMut() -> Result<T>) -> Result<T> {
         self.retry_while_held(|| {
-            let moves = LockName::Moves(Space::Sessions);
+            let moves = LockName::Moves(space);
             let _right = self.streams().lock(moves, LockMode::Exclusive, self.wait())?;
             act()
         })
@@ -323,11 +368,6 @@ fn is_parent(parent: Option<&Parent>, session: &StreamId) -> bool {
 
 fn not_live(at: &StreamId) -> Error {
     manent_store::Error::NotLive { key: at.key.to_string(), place: at.place }.into()
-}
-
-/// Returns whether a blob among the reports is one of ours: others may have put something there.
-fn is_report(name: &str) -> bool {
-    is_temporary(name) || ["latest.html", "latest.json", "told"].contains(&name)
 }
 
 const PAUSE: Duration = Duration::from_millis(10);

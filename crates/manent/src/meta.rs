@@ -34,7 +34,7 @@ pub struct Parent {
     pub key: String,
     /// The last record that is shared.
     pub upto: u64,
-    /// That record's checksum: a number can be used again after a power cut, a record cannot.
+    /// The checksum of that record: a number can be used again after a power cut, a record cannot.
     #[serde(default)]
     pub crc: String,
 }

@@ -38,7 +38,7 @@ struct Part {
     records: Records,
     /// The fork point at which the next part continues; `None` for the session itself.
     until: Option<Parent>,
-    /// That record was given.
+    /// True once that record was given.
     done: bool,
 }
 
@@ -315,7 +315,7 @@ impl Start {
 pub(crate) struct Records {
     reader: Box<dyn StreamReader>,
     meta: Option<Meta>,
-    /// After [`Start::Tail`]: the number of turns asked for that were not there.
+    /// The number of turns that [`Start::Tail`] asked for and that were not there.
     missing: u64,
 }
 

@@ -7,11 +7,11 @@
 )]
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use manent_store::{Blobs, SessionKey, StreamId, Streams};
 
 use crate::error::Result;
-use crate::store::StoreOptions;
 
 /// Says whether a store may start a thread that keeps its index near the logs. Without an index it is not asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,8 @@ pub(crate) struct SessionIndex;
 pub(crate) fn session_index(
     _streams: &Arc<dyn Streams>,
     _blobs: Option<&Arc<dyn Blobs>>,
-    _options: &StoreOptions,
+    _elsewhere: Option<Arc<dyn Blobs>>,
+    _wait: Duration,
     _background: Background,
 ) -> SessionIndex {
     SessionIndex

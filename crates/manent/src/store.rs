@@ -7,7 +7,7 @@
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use manent_log::frame::DamageReason;
@@ -16,9 +16,9 @@ use manent_log::{Body, Damage, DamageFinding, FileSystemTrust, RealDisk, SetAsid
 use manent_store::clock;
 use manent_store::sync::lock;
 use manent_store::{
-    AppendOptions, Blobs, Files, IfMissing, ListDetail, Maintenance, Place, Position, ProgressFn, Receipt,
-    Repaired, Selector, SessionKey, Space, StreamFilter, StreamHeader, StreamId, StreamStat, StreamWriter,
-    Streams,
+    AppendOptions, Blobs, FileBlobs, Files, IfMissing, ListDetail, Maintenance, Place, Position, ProgressFn,
+    Receipt, Repaired, Selector, SessionKey, Space, StreamFilter, StreamHeader, StreamId, StreamStat,
+    StreamWriter, Streams,
 };
 
 use crate::context::Tail;
@@ -56,8 +56,10 @@ pub struct Store {
     options: Arc<StoreOptions>,
     index: SessionIndex,
     /// Values that other parts of the library keep for as long as a store is open, one of each type.
-    extensions: Arc<Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>>,
+    extensions: Arc<Mutex<HashMap<TypeId, Arc<OnceLock<Extension>>>>>,
 }
+
+type Extension = Arc<dyn Any + Send + Sync>;
 
 /// Options of a store.
 #[derive(Debug, Clone)]
@@ -71,7 +73,8 @@ pub struct StoreOptions {
     /// The working directory to note in the header of a new session.
     pub cwd: Option<String>,
     /// A directory for the index of this one store, if the store has no place for it itself: it is a directory of other
-    /// programs' sessions, or its backend is not a disk. Without this, such an index lives in memory.
+    /// programs' sessions, or its backend is not a disk. It is a directory of the disk of the sessions, or of this
+    /// machine where the backend has none. Without this, such an index lives in memory.
     pub index: Option<PathBuf>,
 }
 
@@ -113,23 +116,28 @@ impl Store {
     }
 
     fn of_files(files: Files, options: StoreOptions, background: Background) -> Store {
-        let blobs = files.blobs().map(|blobs| Arc::new(blobs) as Arc<dyn Blobs>);
-        Store::new(Arc::new(files), blobs, options, background)
+        let shared = |blobs| Arc::new(blobs) as Arc<dyn Blobs>;
+        let blobs = files.blobs().map(shared);
+        let index_blobs = options.index.clone().map(|dir| shared(files.blobs_in(dir)));
+        Store::new(Arc::new(files), blobs, index_blobs, options, background)
     }
 
     /// Opens a store on any backend. Derived data is kept in `blobs`; without any, in [`StoreOptions::index`] or in
-    /// memory.
+    /// memory. A backend says nothing about disks, so [`StoreOptions::index`] is a directory of this machine here.
     pub fn on(streams: Arc<dyn Streams>, blobs: Option<Arc<dyn Blobs>>, options: StoreOptions) -> Store {
-        Store::new(streams, blobs, options, Background::Never)
+        let in_dir = |dir| Arc::new(FileBlobs::new(RealDisk::shared(), dir)) as Arc<dyn Blobs>;
+        let index_blobs = options.index.clone().map(in_dir);
+        Store::new(streams, blobs, index_blobs, options, Background::Never)
     }
 
     fn new(
         streams: Arc<dyn Streams>,
         blobs: Option<Arc<dyn Blobs>>,
+        index_blobs: Option<Arc<dyn Blobs>>,
         options: StoreOptions,
         background: Background,
     ) -> Store {
-        let index = session_index(&streams, blobs.as_ref(), &options, background);
+        let index = session_index(&streams, blobs.as_ref(), index_blobs, options.wait, background);
         Store { streams, blobs, options: Arc::new(options), index, extensions: Arc::default() }
     }
 
@@ -149,11 +157,10 @@ impl Store {
     }
 
     /// Returns the value of a type that lives as long as the store, made by whoever asks first. For crates that build
-    /// on this one and keep caches.
+    /// on this one and keep caches. `make` may ask for extensions of other types.
     pub fn extension<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Arc<T> {
-        let mut extensions = lock(&self.extensions);
-        let value = extensions.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(make())).clone();
-        drop(extensions);
+        let slot = lock(&self.extensions).entry(TypeId::of::<T>()).or_default().clone();
+        let value = slot.get_or_init(|| Arc::new(make())).clone();
         // The value was put there under this very type.
         value.downcast::<T>().unwrap_or_else(|_| unreachable!("an extension has the type of its name"))
     }
@@ -483,7 +490,7 @@ impl Session {
         self.writer.set_aside()
     }
 
-    /// Under how many names it can be reached: with more than one, somebody else reads along.
+    /// Returns the number of names under which it can be reached: with more than one, somebody else reads along.
     pub fn names(&self) -> Result<u64> {
         Ok(self.writer.names()?)
     }
@@ -495,4 +502,19 @@ pub(crate) const LOOKS: u32 = 3;
 /// A backend that takes a record without giving a receipt breaks its contract; no caller should see that as success.
 fn nothing_taken(key: &SessionKey) -> Error {
     manent_store::Error::Backend(format!("the backend gave no receipt for a record of {key:?}").into()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use manent_store::InMemory;
+
+    use super::*;
+
+    #[test]
+    fn extension_that_asks_for_another_one_while_it_is_made_gets_it() {
+        let store = Store::on(Arc::new(InMemory::new()), None, StoreOptions::default());
+        let make = || store.extension(|| 7_u8).to_string();
+        assert_eq!(*store.extension(make), "7");
+        assert_eq!(*store.extension(|| 8_u8), 7, "made once");
+    }
 }

@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 pub enum Counting {
     /// Four bytes a token.
     Estimate,
-    /// With a vocabulary. The first count of a process loads it, which takes a tenth of a second. Without the feature
-    /// `tokens` there is none, and this is [`Counting::Estimate`].
+    /// Counts with a vocabulary. The first count of a process loads it, which takes a tenth of a second. Without the
+    /// feature `tokens` there is none, and this is [`Counting::Estimate`].
     #[default]
     Exact,
 }
@@ -42,7 +42,7 @@ impl Default for Tokens {
 }
 
 impl Tokens {
-    /// Without a correction.
+    /// Makes a counter without a correction.
     pub fn new(counting: Counting) -> Tokens {
         Tokens { counting, ratio: WHOLE }
     }
@@ -70,7 +70,7 @@ impl Tokens {
     }
 }
 
-/// About how many tokens a text takes: four bytes each.
+/// Estimates the tokens of a text: four bytes each.
 pub(crate) fn estimate(text: &str) -> u64 {
     of_bytes(text.len() as u64)
 }
@@ -107,7 +107,7 @@ const WHOLE: u64 = 1000;
 /// Vocabularies differ by less than this; what is beyond is no vocabulary.
 const RATIO_MIN: u64 = 500;
 const RATIO_MAX: u64 = 3000;
-/// Longer runs without a blank are base64, minified code, or somebody who means harm.
+/// The length of runs without a blank above which they are base64, minified code, or somebody who means harm.
 #[cfg(feature = "tokens")]
 const RUN_BYTES_MAX: usize = 16 << 10;
 

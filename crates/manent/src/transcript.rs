@@ -242,7 +242,7 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 const LARGE_FROM_BYTES: usize = 4 << 20;
 /// A file may claim any length; no more than this is taken on its word.
 const BLOCK_BYTES_MAX: usize = 1 << 30;
-/// For what a file grew by while it was read.
+/// The size of blocks for what a file grew by while it was read.
 const BLOCK_BYTES_NEXT: usize = 1 << 20;
 
 #[cfg(test)]

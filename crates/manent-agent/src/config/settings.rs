@@ -7,7 +7,7 @@ use manent::human_time;
 
 use super::{Config, ConsolidationTrigger, Provider, RetroInterval, format_duration, length};
 
-/// One thing that can be set.
+/// A setting.
 pub(super) struct Setting {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
@@ -143,6 +143,6 @@ fn address(text: &str, port: &str) -> Option<String> {
     Some(format!("{scheme}://{host}{port}{}", path.trim_end_matches('/')))
 }
 
-/// In JSON a byte may take six, and a record of the log has at most 64 MiB.
+/// The longest answer: in JSON a byte may take six, and a record of the log has at most 64 MiB.
 const ANSWER_BYTES_MAX: usize = 8 << 20;
 const NAME_BYTES_MAX: usize = 500;

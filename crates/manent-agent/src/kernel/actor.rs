@@ -71,7 +71,7 @@ impl<M: Send + 'static> Mailbox<M> {
                 panics.push(Instant::now());
                 panics.retain(|at| at.elapsed() < PANICS_WITHIN);
             }
-            // Whoever still sends is told that nobody is there.
+            // Senders get an error from now on.
             inbox.lock().await.close();
         });
         Mailbox { actor, sender }
@@ -115,8 +115,8 @@ impl JobQueue {
         JobQueue { name, permits: Arc::new(Semaphore::new(at_once)) }
     }
 
-    /// Runs a job, and waits for it no longer than `within`, its time in the queue included. A job that is not waited
-    /// for any more is not begun; one that was begun keeps its place until it ends. A panic ends that job only.
+    /// Runs a job, and waits for it no longer than `within`, its time in the queue included. A job is not started once
+    /// its caller waits no longer; one that was started keeps its place until it ends. A panic ends that job only.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         within: Duration,
@@ -125,11 +125,16 @@ impl JobQueue {
         let broke = KernelError::Broke { actor: self.name };
         let working = async {
             let permit = self.permits.clone().acquire_owned().await.map_err(|_| broke)?;
-            let running = tokio::task::spawn_blocking(move || {
+            let (reply, replied) = oneshot::channel();
+            tokio::task::spawn_blocking(move || {
                 let _permit = permit;
-                job()
+                // All blocking threads may have been busy for longer than the caller waited: then it was told that the
+                // job did not end, and the job must not run behind its back.
+                if !reply.is_closed() {
+                    let _ = reply.send(job());
+                }
             });
-            running.await.map_err(|_| broke)
+            replied.await.map_err(|_| broke)
         };
         let late = KernelError::Late { actor: self.name, after: within };
         tokio::time::timeout(within, working).await.unwrap_or(Err(late))
@@ -226,6 +231,31 @@ mod tests {
         release.send(()).unwrap();
         assert!(hanging.await.unwrap().is_ok());
         assert_eq!(queue.run(LONG, || 7).await, Ok(7));
+    }
+
+    #[test]
+    fn job_whose_caller_left_before_a_blocking_thread_was_free_is_never_started() {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_all().max_blocking_threads(1).build().unwrap();
+        runtime.block_on(async {
+            let queue = JobQueue::new("jobs", 2);
+            let (release, released) = std::sync::mpsc::channel::<()>();
+            // The only blocking thread is taken, and not by the queue: there is a permit for the job, and no thread.
+            let occupied = tokio::task::spawn_blocking(move || released.recv());
+            let is_started = Arc::new(std::sync::atomic::AtomicBool::new(false));
+            let start = is_started.clone();
+            let job = move || start.store(true, std::sync::atomic::Ordering::SeqCst);
+            let short = Duration::from_millis(10);
+            assert_eq!(queue.run(short, job).await, Err(KernelError::Late { actor: "jobs", after: short }));
+            release.send(()).unwrap();
+            occupied.await.unwrap().unwrap();
+            // The thread takes jobs in order, so it is past the first one when it comes to this one.
+            assert_eq!(queue.run(LONG, || 7).await, Ok(7));
+            assert!(
+                !is_started.load(std::sync::atomic::Ordering::SeqCst),
+                "its caller was told that it is late"
+            );
+        });
     }
 
     const LONG: Duration = Duration::from_mins(1);

@@ -150,9 +150,9 @@ pub enum Event {
         /// The size of the context.
         tokens: u64,
     },
-    /// More of the answer.
+    /// Text of the answer.
     Text(String),
-    /// More of the model's reasoning.
+    /// Text of the model's reasoning.
     Thinking(String),
     /// The server is asked again.
     Retry {
@@ -222,7 +222,7 @@ struct ConversationActor {
     shared: Arc<Shared>,
     key: SessionKey,
     consolidation: Option<ConsolidationActor>,
-    /// Corrected by what the server counts.
+    /// The counter of tokens, corrected by what the server counts.
     tokens: Tokens,
     tools: Option<Tools>,
 }
@@ -313,7 +313,7 @@ impl ConversationActor {
         turn: &mut Turn<'_>,
     ) -> Result<Answer, TurnError> {
         let mut was_unclear = false;
-        for _ in 0..ROUNDS_MAX {
+        for round in 1..=ROUNDS_MAX {
             turn.listener.send(Event::Sending { tokens: context.tokens }).await;
             let request = Request::from(&context);
             let style = self.shared.tools.as_ref().map_or(CallStyle::Native, |tools| tools.toolbox.calling);
@@ -353,7 +353,10 @@ impl ConversationActor {
                 if let Some(repair) = repair {
                     session.append(repair)?;
                 }
-                let context = fitting_context(&shared, &mut session, tokens, &listener)?;
+                // After the last round nothing is sent, so nothing is compacted for it.
+                if round < ROUNDS_MAX {
+                    context = fitting_context(&shared, &mut session, tokens, &listener)?;
+                }
                 Ok((session, context))
             })
             .await?;
@@ -433,11 +436,7 @@ fn fitting_context(
 }
 
 async fn append(mut session: Session, record: NewTurn) -> Result<(Session, Receipt), TurnError> {
-    blocking(move || {
-        let receipt = session.append(record)?;
-        Ok((session, receipt))
-    })
-    .await
+    blocking(move || session.append(record).map(|receipt| (session, receipt))).await
 }
 
 /// Runs work that waits for a disk on a blocking thread.
@@ -490,7 +489,7 @@ fn answer_record(answer: &ModelAnswer, counted: u64) -> Result<Option<NewTurn>, 
 }
 
 const NAME: &str = "the conversation";
-/// Whoever does not listen holds up the answer, not the memory.
+/// The number of unread events at which the answer waits, so that a slow listener takes no memory.
 const EVENTS_MAX: usize = 64;
 /// A model that calls more often than this without an answer goes round in circles.
 const ROUNDS_MAX: u32 = 40;

@@ -63,5 +63,5 @@ const READS_MAX: usize = 16;
 /// A person waits for this before every answer: long enough to read a large memory once from a slow disk, and short
 /// enough not to be taken for a hang.
 const SELECT_WITHIN: Duration = Duration::from_secs(3);
-/// Longer than any writer of the memory is waited for.
+/// The time for a write: longer than any writer of the memory is waited for.
 const WRITE_WITHIN: Duration = Duration::from_secs(30);

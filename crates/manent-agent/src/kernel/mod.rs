@@ -161,7 +161,7 @@ impl Kernel {
     /// Ends everything: questions that are being answered come to their end, what is left to consolidate is looked at,
     /// as long as there is time. What is not done by then is done next time: the journal knows.
     pub async fn end(self, within: Duration) {
-        // Nobody waits for the report: what it was at is done next time.
+        // The report is not waited for: the next kernel makes it.
         if let Some(retro) = &self.core.retro {
             retro.stop();
         }

@@ -22,7 +22,7 @@ use crate::providers::Request;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RetroEvent {
-    /// There is a new report.
+    /// A new report was made.
     Made(RetroReport),
     /// The report failed for this reason. It is tried again later.
     Failed(String),

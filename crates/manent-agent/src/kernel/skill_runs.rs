@@ -14,7 +14,7 @@ use super::actor::JobQueue;
 use super::conversation::{Answer, Event, Listener, TurnError};
 use crate::providers::TokenUsage;
 use crate::skills::{Caller, Skill, SkillError, Skills};
-use crate::tools::{beginning, one_line};
+use crate::tools::{beginning, one_line_excerpt};
 
 /// The instructions of a skill, or one of its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -196,8 +196,8 @@ impl AnswerRuns {
         let wrote = self.last.filter(|last| *last > open.instructions);
         let attempt = NewAttempt {
             model: model.clone(),
-            output_summary: answer.map(|a| one_line(&a.text, SUMMARY_CHARS)).unwrap_or_default(),
-            // All that it saw: the context up to the instructions, from wherever that began.
+            output_summary: answer.map(|a| one_line_excerpt(&a.text, SUMMARY_CHARS)).unwrap_or_default(),
+            // The prompt is the whole context up to the instructions.
             prompt_ref: Some(passage(1, open.instructions)),
             output_ref: wrote.map(|last| passage(open.instructions + 1, last)),
             usage: to_raw_value(&usage).ok(),

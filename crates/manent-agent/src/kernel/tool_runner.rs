@@ -49,9 +49,9 @@ pub struct Toolbox {
 /// The way in which a model calls tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallStyle {
-    /// By the interface of its server.
+    /// Calls go through the interface of the model's server.
     Native,
-    /// By text, with [`crate::text_tools`].
+    /// Calls are text, which [`crate::text_tools`] reads.
     Text,
 }
 
@@ -217,7 +217,7 @@ impl ToolRunner {
     }
 }
 
-/// Something that a model wants to do and a person must allow.
+/// A call that a model wants to make and a person must allow.
 #[derive(Debug, Clone)]
 pub struct Approval {
     /// The call in one line: `edit src/main.rs`.
@@ -294,10 +294,7 @@ fn refused(content: String, decision: &str) -> ToolOutcome {
 
 /// Returns the outcome of a call that panicked, or does not end.
 fn broke(error: KernelError, decision: &str) -> ToolOutcome {
-    let content = match error {
-        KernelError::Late { .. } => LATE,
-        KernelError::Broke { .. } => BROKE,
-    };
+    let content = if matches!(error, KernelError::Late { .. }) { LATE } else { BROKE };
     refused(content.to_owned(), decision)
 }
 
@@ -309,7 +306,7 @@ const BROKE: &str = "the tool broke off; its outcome is unknown: look before doi
 const LATE: &str = "the tool does not come to an end, and was left alone; its outcome is unknown: look before doing \
                     it again";
 const NAME: &str = "the tool";
-/// More calls than this wait for others to end.
+/// The number of calls that run at once; more wait.
 const CALLS_MAX: usize = 32;
 /// Bounds a file system that hangs.
 const LOOK_WITHIN: Duration = Duration::from_secs(30);

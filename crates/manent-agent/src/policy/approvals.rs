@@ -24,16 +24,16 @@ pub struct Approvals {
     retired: BTreeSet<Vec<String>>,
 }
 
-/// One thing that is allowed with a tool.
+/// A set of calls that are allowed with a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum ApprovedCalls {
-    /// This very command or path.
+    /// The same command or path.
     Same(String),
     /// Commands of a program that only reads, beginning with these words.
     Prefix(Vec<String>),
     /// Commands that begin with these words and have no other options than these. For a session only.
     PrefixWith { words: Vec<String>, options: BTreeSet<String> },
-    /// All.
+    /// Every call of the tool.
     Tool,
 }
 
@@ -86,7 +86,7 @@ impl Approvals {
             return None;
         }
         let shown: Vec<String> =
-            retired.iter().map(|words| format!("`{}`", shell_line::shown(words))).collect();
+            retired.iter().map(|words| format!("`{}`", shell_line::display_words(words))).collect();
         if let Some(ProjectLedger { ledger, workspace }) = &self.list {
             let words: Vec<&Vec<String>> = retired.iter().collect();
             let told = json!({"workspace": workspace.to_str(), "retired": words, "ts": manent::now()});
@@ -117,18 +117,20 @@ impl Approvals {
         let mut whys: Vec<String> = of_tool
             .filter_map(|allowed| match allowed {
                 ApprovedCalls::Same(what) => {
-                    Some(format!("you allowed `{}`", shell_line::shown(std::slice::from_ref(what))))
+                    Some(format!("you allowed `{}`", shell_line::display_words(std::slice::from_ref(what))))
                 }
                 ApprovedCalls::Prefix(words) => {
-                    Some(format!("you allowed every `{}`", shell_line::shown(words)))
+                    Some(format!("you allowed every `{}`", shell_line::display_words(words)))
                 }
                 ApprovedCalls::PrefixWith { words, options } => {
                     let options: Vec<String> = options.iter().cloned().collect();
                     let with = match options.as_slice() {
                         [] => "without options".to_owned(),
-                        options => format!("with no other options than {}", shell_line::shown(options)),
+                        options => {
+                            format!("with no other options than {}", shell_line::display_words(options))
+                        }
                     };
-                    let words = shell_line::shown(words);
+                    let words = shell_line::display_words(words);
                     Some(format!("you allowed every `{words}` {with} in this chat; {MAY_CHANGE}"))
                 }
                 ApprovedCalls::Tool => None,

@@ -34,7 +34,7 @@ pub enum PolicyError {
         /// The example.
         example: String,
     },
-    /// Something that cannot be allowed in this way.
+    /// A call that cannot be allowed in this way.
     #[error("`{what}` cannot be allowed for longer in this way: {why}")]
     NoGrant {
         /// The call.

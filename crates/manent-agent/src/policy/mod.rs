@@ -102,29 +102,29 @@ impl Decision {
 pub enum Approver {
     /// A person at a terminal.
     Person,
-    /// Nobody: what would be asked is denied.
+    /// No person can be asked, so that what would be asked is denied.
     Nobody,
 }
 
-/// For how long a person allowed something.
+/// The time for which a person allows calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApprovalScope {
-    /// This time.
+    /// The call is allowed this time.
     Once,
-    /// For the lifetime of this policy.
+    /// The call is allowed for the lifetime of this policy.
     Session,
-    /// In this workspace, from now on.
+    /// The call is allowed in this workspace from now on.
     Project,
 }
 
 /// The set of calls that a person approved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Grant {
-    /// This very command; this very file, with this tool.
+    /// The same command; the same file, with this tool.
     Same,
     /// Commands that begin with these words: for a project only those of [`READERS`], never those of [`RUNNERS`].
     Prefix(Vec<String>),
-    /// All that the tool does. Never of commands.
+    /// Every call of the tool. Not for commands.
     Tool,
 }
 
@@ -136,7 +136,7 @@ pub struct ToolPolicy {
 }
 
 impl ToolPolicy {
-    /// By these rules, and by what a person allowed before.
+    /// Makes a policy of rules and of the calls that a person allowed before.
     pub fn new(rules: PolicyRules, approvals: Approvals) -> ToolPolicy {
         ToolPolicy { rules, approvals }
     }
@@ -231,7 +231,7 @@ impl ToolPolicy {
                 || self.approvals.allows_prefix(tool, words)
         };
         if let Some(words) = line.commands.iter().find(|words| !is_allowed(words)) {
-            return ask(format!("no rule allows `{}`", shell_line::shown(words)));
+            return ask(format!("no rule allows `{}`", shell_line::display_words(words)));
         }
         Decision::new(Permission::Allow, "rules, or what you allowed before, allow every part of it")
     }
@@ -259,7 +259,7 @@ impl ToolPolicy {
     }
 }
 
-/// Has a person asked about this one call; where nobody is there, it is denied.
+/// Decides that a person is asked about this one call, or that it is denied where no person can be asked.
 fn ask_once(why: &str, asking: Approver) -> Decision {
     let why = format!("{why}: a person allows it each time");
     match asking {
@@ -317,5 +317,5 @@ fn allowed(
     }
 }
 
-/// Said of every prefix whose program is not one of [`READERS`], wherever it is offered or listed.
+/// The warning at each prefix whose program is not one of [`READERS`], wherever it is offered or listed.
 pub const MAY_CHANGE: &str = "may run programs and change files here";

@@ -27,7 +27,7 @@ pub(super) struct Rule {
 /// The calls that a rule applies to.
 #[derive(Debug, Clone)]
 enum RuleTarget {
-    /// All that the tool does.
+    /// Every call of the tool.
     All,
     /// Commands that begin with these words.
     Beginning(Vec<String>),
@@ -214,7 +214,7 @@ impl Rule {
     fn about(&self) -> String {
         match &self.what {
             RuleTarget::All => self.tool.clone(),
-            RuleTarget::Beginning(words) => format!("{} `{}`", self.tool, shell_line::shown(words)),
+            RuleTarget::Beginning(words) => format!("{} `{}`", self.tool, shell_line::display_words(words)),
             RuleTarget::Path(glob) => format!("{} {}", self.tool, glob.glob().glob()),
         }
     }

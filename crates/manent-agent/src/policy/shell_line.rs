@@ -8,7 +8,7 @@
 //! To deny is easier than to allow: an unclear line may run whatever is named in it anywhere.
 
 use super::prefix::{base, runs_others};
-use crate::tools::one_line;
+use crate::tools::one_line_excerpt;
 
 /// A line, taken apart.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(super) struct ShellLine {
     pub(super) commands: Vec<Vec<String>>,
     /// The reason why the line is not fully understood, such as `uses a variable`.
     pub(super) unclear: Option<&'static str>,
-    /// All that looks like a word, whatever stands around it.
+    /// Pieces of the line that look like words, whatever stands around them.
     pieces: Vec<String>,
 }
 
@@ -73,12 +73,12 @@ fn odd_command(words: &[String]) -> Option<&'static str> {
     CHANGERS.contains(&first).then_some("changes what other commands mean")
 }
 
-/// Words for people.
-pub(super) fn shown(words: &[String]) -> String {
-    one_line(&words.join(" "), SHOWN_CHARS)
+/// Returns the words of a command for a message, in one line.
+pub(super) fn display_words(words: &[String]) -> String {
+    one_line_excerpt(&words.join(" "), SHOWN_CHARS)
 }
 
-/// All that could be a word, however it is quoted.
+/// Returns every piece that could be a word, however it is quoted.
 fn pieces(text: &str) -> Vec<String> {
     // Quotes and backslashes inside of a word do not hide it.
     let plain: String = text.chars().take(BYTES_MAX).filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
@@ -99,9 +99,9 @@ struct Reader<'a> {
 #[derive(Default)]
 struct Word {
     text: String,
-    /// Set once the word has begun, even if it is empty: `''`.
+    /// True once the word has begun, even if it is empty: `''`.
     begun: bool,
-    /// Some of it is quoted.
+    /// True if a part of the word is quoted.
     quoted: bool,
 }
 
@@ -188,7 +188,7 @@ impl Reader<'_> {
         }
     }
 
-    /// After `&&`, `||` and `|`: a command must stand before, and one behind.
+    /// Ends a command at `&&`, `||` or `|`, which need a command before and one behind.
     fn joined(&mut self) {
         if self.command.is_empty() && !self.word.begun {
             self.unclear("has signs where a command should be");
@@ -210,7 +210,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Only two kinds of redirection are understood: one stream into another, and to or from nowhere.
+    /// Reads a redirection. Two kinds are understood: one stream into another, and to or from `/dev/null`.
     fn redirection(&mut self, sign: char) {
         // Shells differ in whether more than one digit is the number of a stream or a word.
         let is_digits = !self.word.quoted && self.word.text.bytes().all(|b| b.is_ascii_digit());

@@ -2,7 +2,7 @@
 
 use reqwest::Url;
 
-use super::error::{ModelError, NAME_CHARS_MAX, shown};
+use super::error::{ModelError, NAME_CHARS_MAX, sanitize};
 
 /// Reads an address. People leave out the scheme; without it, and without a port, this port is meant.
 pub(super) fn read(text: &str, port: Option<u16>) -> Result<Url, ModelError> {
@@ -60,7 +60,7 @@ pub(super) fn without_password(text: &str) -> String {
     let host = rest[..end].rfind('@').map_or(rest, |at| &rest[at + 1..]);
     let host = &host[..host.find(['?', '#']).unwrap_or(host.len())];
     let separator = if scheme.is_empty() { "" } else { "://" };
-    shown(format!("{scheme}{separator}{host}").trim_end_matches('/'), NAME_CHARS_MAX)
+    sanitize(format!("{scheme}{separator}{host}").trim_end_matches('/'), NAME_CHARS_MAX)
 }
 
 #[cfg(test)]

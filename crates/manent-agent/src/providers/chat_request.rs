@@ -107,7 +107,7 @@ impl Written<'_> {
     }
 }
 
-/// Whatever a model made of its arguments, as an object.
+/// Returns the arguments that a model wrote as an object, whatever they are.
 fn object(arguments: &str) -> String {
     let arguments = arguments.trim();
     if arguments.is_empty() {

@@ -20,7 +20,7 @@ pub enum ModelError {
     /// A request that must not be sent.
     #[error("the request was not sent: {0}")]
     Unsendable(&'static str),
-    /// Nobody answers there.
+    /// The server cannot be reached.
     #[error(
         "no model server answers at {url} ({why}); start one with `ollama serve`, or configure the address of \
          another"
@@ -59,7 +59,7 @@ pub enum ModelError {
         /// The server.
         url: String,
     },
-    /// More than the model can read at once.
+    /// The request is longer than the model can read at once.
     #[error(
         "the request is too long for {model} at {url}{}; compact the session, or configure a larger window",
         sizes(*tokens, *window)
@@ -107,10 +107,10 @@ pub enum ModelError {
     /// The record could not be searched.
     #[error("the record could not be searched: {0}")]
     Record(String),
-    /// Our own client of it panicked.
+    /// The client of the model panicked.
     #[error("what asks the model broke off; what came is kept: ask again, and report this")]
     Broke,
-    /// Whoever asked did not want the answer any more.
+    /// The caller stopped the answer.
     #[error("stopped; ask again")]
     Stopped,
     /// The server sent nothing for too long.
@@ -148,7 +148,7 @@ pub enum ModelError {
         /// The server.
         url: String,
     },
-    /// More came than anyone can mean.
+    /// The answer is too large.
     #[error(
         "{url} sent more than {limit} bytes where an answer is expected, and was cut off; check its address and its \
          model, or allow longer answers{}",
@@ -182,7 +182,7 @@ impl ModelError {
 
 /// Returns text from a server in a form that is safe to display: cut to `chars_max` characters, and without characters
 /// that move a cursor or reverse the direction of text.
-pub(super) fn shown(text: &str, chars_max: usize) -> String {
+pub(super) fn sanitize(text: &str, chars_max: usize) -> String {
     let mut shown = String::new();
     for (at, c) in text.trim().chars().enumerate() {
         if at == chars_max {
@@ -206,7 +206,7 @@ fn choice(others: &[String]) -> String {
     if others.is_empty() {
         return String::new();
     }
-    let some: Vec<_> = others.iter().take(OTHERS_SHOWN).map(|name| shown(name, NAME_CHARS_MAX)).collect();
+    let some: Vec<_> = others.iter().take(OTHERS_SHOWN).map(|name| sanitize(name, NAME_CHARS_MAX)).collect();
     let more = if others.len() > OTHERS_SHOWN { ", …" } else { "" };
     format!(", or choose one of {}{more}", some.join(", "))
 }

@@ -1,7 +1,8 @@
-//! The way to a server and back: one client, limits of time, asking again.
+//! The HTTP client of a model server: its timeouts, and its retries.
 //!
-//! A request is sent again only as long as nothing of its answer came. What came once was told, and telling it twice
-//! would put words into a mouth.
+//! A request is sent again only as long as no part of its answer came: the caller has got such a part already, and
+//! would
+//! get it twice.
 
 use std::fmt;
 use std::ops::Deref;
@@ -13,11 +14,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
-use super::error::{MAX_ANSWER_BYTES, MAX_SILENCE, ModelError, shown};
+use super::error::{MAX_ANSWER_BYTES, MAX_SILENCE, ModelError, sanitize};
 use super::reply_builder::ReplyBuilder;
 use super::retry::{RetryPolicy, random, retry_after};
 use super::server::ServerConfig;
-use super::server_errors::{ErrorReport, Peer};
+use super::server_errors::{ErrorReport, ServerErrors};
 use super::{OnEvent, ReplyEvent, address};
 
 /// A client for one server.
@@ -26,16 +27,17 @@ pub(super) struct Connection {
     client: Client,
     base: Url,
     headers: HeaderMap,
-    pub(super) peer: Peer,
-    pub(super) patience: RetryPolicy,
+    pub(super) server_errors: ServerErrors,
+    pub(super) retry_policy: RetryPolicy,
 }
 
 impl Connection {
     pub(super) fn new(base: Url, server: &ServerConfig, model: &str) -> Result<Connection, ModelError> {
-        let (patience, key) = (server.patience, server.key.clone());
-        let peer = Peer { url: address::without_password(base.as_str()), model: model.to_owned(), key };
+        let (retry_policy, key) = (server.retry_policy, server.key.clone());
+        let server_errors =
+            ServerErrors { url: address::without_password(base.as_str()), model: model.to_owned(), key };
         let mut headers = HeaderMap::new();
-        if let Some(key) = &peer.key {
+        if let Some(key) = &server_errors.key {
             let value = HeaderValue::from_str(&format!("Bearer {}", key.secret()));
             let mut value = value.map_err(|_| ModelError::Unsendable(BAD_KEY))?;
             value.set_sensitive(true);
@@ -45,7 +47,7 @@ impl Connection {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = Client::builder()
             .user_agent(concat!("manent/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(patience.connect)
+            .connect_timeout(retry_policy.connect)
             // Some servers close after five seconds; a request must not cross that on its way.
             .pool_idle_timeout(IDLE)
             // A question sent elsewhere takes the key and the conversation with it.
@@ -58,8 +60,8 @@ impl Connection {
             // Certificates of the system take time to load, and are missing in small containers.
             builder = builder.tls_certs_only([]);
         }
-        let client = builder.build().map_err(|e| peer.unreachable(e))?;
-        Ok(Connection { client, base, headers, peer, patience })
+        let client = builder.build().map_err(|e| server_errors.unreachable(e))?;
+        Ok(Connection { client, base, headers, server_errors, retry_policy })
     }
 
     /// The host of the server.
@@ -82,8 +84,9 @@ impl Connection {
         loop {
             tries += 1;
             // The body is shared, not copied.
-            let Some(copy) = request.try_clone() else { return Err(self.peer.broken()) };
-            let trouble = match self.send(copy, tries, self.patience.first_byte, Some(MAX_SILENCE)).await {
+            let Some(copy) = request.try_clone() else { return Err(self.server_errors.broken()) };
+            let trouble = match self.send(copy, tries, self.retry_policy.first_byte, Some(MAX_SILENCE)).await
+            {
                 Ok(mut stream) => {
                     if asked.tools.is_some() {
                         stream.allow_calls();
@@ -97,19 +100,19 @@ impl Connection {
                 Err(trouble) => trouble,
             };
             let (allowed, why) = match &trouble.error {
-                ModelError::Unreachable { why, .. } => (self.patience.reach_tries, why.clone()),
+                ModelError::Unreachable { why, .. } => (self.retry_policy.reach_tries, why.clone()),
                 ModelError::Busy { status, message, .. } => {
-                    (self.patience.tries, format!("busy ({status}): {message}"))
+                    (self.retry_policy.tries, format!("busy ({status}): {message}"))
                 }
                 ModelError::Server { status, message, .. } if trouble.error.is_transient() => {
-                    (self.patience.tries, format!("in trouble ({status}): {message}"))
+                    (self.retry_policy.tries, format!("in trouble ({status}): {message}"))
                 }
                 _ => return Err(trouble.error),
             };
             if tries >= allowed {
                 return Err(trouble.error);
             }
-            let wait = self.patience.wait(tries, trouble.wait, random());
+            let wait = self.retry_policy.wait(tries, trouble.wait, random());
             let after_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
             on(ReplyEvent::Again { after_ms, why: &why });
             tokio::time::sleep(wait).await;
@@ -126,10 +129,10 @@ impl Connection {
         let body = body.map(|body| body.to_string());
         let sent = self.send(self.request(path, body), 1, limit, None).await;
         let mut stream = sent.map_err(|trouble| trouble.error)?;
-        stream.patience.answer_bytes = FETCHED_BYTES_MAX;
-        stream.patience.first_byte = limit;
-        stream.patience.between = limit.min(self.patience.between);
-        self.peer.parse(&stream.whole(Vec::new()).await?)
+        stream.retry_policy.answer_bytes = FETCHED_BYTES_MAX;
+        stream.retry_policy.first_byte = limit;
+        stream.retry_policy.between = limit.min(self.retry_policy.between);
+        self.server_errors.parse(&stream.whole(Vec::new()).await?)
     }
 
     fn request(&self, path: &str, body: Option<String>) -> Request {
@@ -151,16 +154,16 @@ impl Connection {
         setting: Option<&'static str>,
     ) -> Result<ResponseStream, SendError> {
         let response = match timeout(limit, self.client.execute(request)).await {
-            Err(_) => return Err(self.peer.stalled(limit, setting).into()),
-            Ok(Err(error)) => return Err(self.peer.unreachable(error).into()),
+            Err(_) => return Err(self.server_errors.stalled(limit, setting).into()),
+            Ok(Err(error)) => return Err(self.server_errors.unreachable(error).into()),
             Ok(Ok(response)) => response,
         };
         let status = response.status();
         let mut stream = ResponseStream {
             response,
             tries,
-            peer: self.peer.clone(),
-            patience: self.patience,
+            server_errors: self.server_errors.clone(),
+            retry_policy: self.retry_policy,
             setting,
             received: 0,
             is_begun: false,
@@ -171,20 +174,22 @@ impl Connection {
         }
         let wait = stream.header(RETRY_AFTER.as_str()).and_then(retry_after);
         if status.is_redirection() {
-            let elsewhere = shown(stream.header(LOCATION.as_str()).unwrap_or("elsewhere"), PLACE_CHARS_MAX);
+            let elsewhere =
+                sanitize(stream.header(LOCATION.as_str()).unwrap_or("elsewhere"), PLACE_CHARS_MAX);
             let message = format!("it sends us to {elsewhere}; configure that address if it is meant");
-            let error = ModelError::Server { url: self.peer.url.clone(), status: status.as_u16(), message };
+            let error =
+                ModelError::Server { url: self.server_errors.url.clone(), status: status.as_u16(), message };
             return Err(error.into());
         }
         let told = ErrorReport::read(&stream.beginning().await);
-        Err(SendError { error: self.peer.refused(status.as_u16(), &told, tries), wait })
+        Err(SendError { error: self.server_errors.refused(status.as_u16(), &told, tries), wait })
     }
 }
 
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The address may have a password in it, and the headers have the key.
-        f.debug_struct("Connection").field("peer", &self.peer).finish_non_exhaustive()
+        f.debug_struct("Connection").field("server_errors", &self.server_errors).finish_non_exhaustive()
     }
 }
 
@@ -204,47 +209,47 @@ impl From<ModelError> for SendError {
 pub(super) struct ResponseStream {
     response: Response,
     pub(super) tries: u32,
-    pub(super) peer: Peer,
-    patience: RetryPolicy,
+    pub(super) server_errors: ServerErrors,
+    retry_policy: RetryPolicy,
     /// The setting that allows more time, for the error message.
     setting: Option<&'static str>,
     /// The bytes that came so far.
     received: usize,
-    /// Something of the answer itself came.
+    /// True once a part of the answer itself came.
     is_begun: bool,
     progressed: Instant,
 }
 
 impl ResponseStream {
-    /// Tools may be called: some servers say nothing until a call is whole.
+    /// Allows more time between pieces, because some servers send nothing until a call of a tool is whole.
     pub(super) fn allow_calls(&mut self) {
-        self.patience.between = self.patience.between.max(self.patience.call);
+        self.retry_policy.between = self.retry_policy.between.max(self.retry_policy.call);
     }
 
-    /// Something that is part of the answer came, not only a sign of life.
+    /// Notes that a part of the answer came, and not only a sign of life.
     pub(super) fn progress(&mut self, answer: &ReplyBuilder<'_>) {
         self.progressed = Instant::now();
-        // Who is about to answer is only silent because it still reads, or thinks and does not show it.
+        // Before its first piece a server is silent because it still reads, or thinks and does not show it.
         self.is_begun |= answer.is_begun();
     }
 
     /// Shortens the timeout once the reply is finished: the rest of the stream is optional.
     pub(super) fn expect_end(&mut self) {
-        self.patience.between = self.patience.between.min(LINGER);
+        self.retry_policy.between = self.retry_policy.between.min(LINGER);
     }
 
     /// The longest answer that is taken.
     pub(super) fn answer_bytes(&self) -> usize {
-        self.patience.answer_bytes
+        self.retry_policy.answer_bytes
     }
 
-    /// All of it, behind what came already. It is JSON, in which a byte may take six.
+    /// Reads the rest of the body behind `begun`. In JSON a byte may take six, which the limit allows for.
     pub(super) async fn whole(&mut self, begun: Vec<u8>) -> Result<Vec<u8>, ModelError> {
         let (mut whole, most) = (begun, self.answer_bytes().saturating_mul(6));
         while let Some(bytes) = self.chunk().await? {
             whole.extend_from_slice(&bytes);
             if whole.len() > most {
-                return Err(self.peer.too_large(most, self.setting.map(|_| MAX_ANSWER_BYTES)));
+                return Err(self.server_errors.too_large(most, self.setting.map(|_| MAX_ANSWER_BYTES)));
             }
         }
         Ok(whole)
@@ -252,26 +257,28 @@ impl ResponseStream {
 
     /// Waits for the next bytes; `None` at the end of the response.
     pub(super) async fn chunk(&mut self) -> Result<Option<impl Deref<Target = [u8]> + use<>>, ModelError> {
-        let alive = if self.is_begun { self.patience.between } else { self.patience.first_byte };
-        let limit = alive.min(self.patience.first_byte.saturating_sub(self.progressed.elapsed()));
+        let alive = if self.is_begun { self.retry_policy.between } else { self.retry_policy.first_byte };
+        let limit = alive.min(self.retry_policy.first_byte.saturating_sub(self.progressed.elapsed()));
         match timeout(limit, self.response.chunk()).await {
-            Err(_) => Err(self.peer.stalled(alive.min(self.patience.first_byte), self.setting)),
+            Err(_) => Err(self.server_errors.stalled(alive.min(self.retry_policy.first_byte), self.setting)),
             // Reset, or closed before what was announced had come.
-            Ok(Err(_)) => Err(self.peer.ended()),
+            Ok(Err(_)) => Err(self.server_errors.ended()),
             Ok(Ok(chunk)) => {
                 self.received = self.received.saturating_add(chunk.as_deref().map_or(0, <[u8]>::len));
                 // A server can send for ever without saying anything.
-                if self.received > self.patience.wire_bytes() {
-                    return Err(self.peer.too_large(self.patience.wire_bytes(), Some(MAX_ANSWER_BYTES)));
+                if self.received > self.retry_policy.wire_bytes() {
+                    return Err(self
+                        .server_errors
+                        .too_large(self.retry_policy.wire_bytes(), Some(MAX_ANSWER_BYTES)));
                 }
                 Ok(chunk)
             }
         }
     }
 
-    /// The beginning of a message about an error, or what of it can be had.
+    /// Reads the beginning of a message about an error, as far as it comes.
     async fn beginning(&mut self) -> Vec<u8> {
-        self.patience.first_byte = self.patience.between.min(LINGER);
+        self.retry_policy.first_byte = self.retry_policy.between.min(LINGER);
         let mut beginning = Vec::new();
         while beginning.len() < MESSAGE_BYTES_MAX {
             let Ok(Some(bytes)) = self.chunk().await else { break };

@@ -48,13 +48,13 @@ pub use recall::{NAME as RECALL, Recall};
 pub use retry::RetryPolicy;
 pub use server::ServerConfig;
 
-/// Whoever is told of the pieces of an answer.
+/// Receives the pieces of an answer.
 type OnEvent<'a> = &'a mut (dyn FnMut(ReplyEvent<'_>) + Send);
 
 /// A request to a model.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
-    /// In order.
+    /// The messages in their order.
     pub messages: Vec<Message>,
     /// The schemas of the tools: a JSON array of `{"type":"function","function":{…}}`. Never together with `format`.
     pub tools: Option<String>,
@@ -101,12 +101,12 @@ impl Request {
     }
 }
 
-/// Something that came while an answer is made.
+/// A piece of an answer that is being made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyEvent<'a> {
-    /// More of the answer.
+    /// Text of the answer.
     Text(&'a str),
-    /// More of what the model thinks before it answers.
+    /// Text of the model's reasoning.
     Thinking(&'a str),
     /// A tool is called.
     Call(&'a ToolCall),
@@ -122,7 +122,7 @@ pub enum ReplyEvent<'a> {
 /// A call of a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCall {
-    /// Given by the server, or by us where it gives none; unique in its reply.
+    /// The id that the server gave, or one of ours where it gave none; unique in its reply.
     pub id: String,
     /// The tool.
     pub name: String,

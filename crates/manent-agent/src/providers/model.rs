@@ -1,4 +1,4 @@
-//! Whoever answers, of whatever kind.
+//! The model that answers, with any kind of provider.
 
 use std::fmt;
 use std::pin::Pin;
@@ -15,11 +15,11 @@ use super::{Capabilities, Reply, ReplyEvent, Request};
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Model {
-    /// On a server of Ollama.
+    /// A model on a server of Ollama.
     Ollama(Ollama),
-    /// On any server that speaks like OpenAI's.
+    /// A model on a server with the interface of OpenAI.
     OpenAi(OpenAi),
-    /// None: the record itself.
+    /// No model: the record itself answers.
     Recall(Recall),
     /// Any other client.
     Other(Arc<dyn ModelClient>),
@@ -27,7 +27,7 @@ pub enum Model {
 
 /// A client of a model that this crate does not know: of another interface, or in the same process.
 ///
-/// Whoever waits for an answer is told if the client panics, and what it had told until then is kept.
+/// A panic of the client is an error of the answer, and the pieces that came before it are kept.
 pub trait ModelClient: fmt::Debug + Send + Sync {
     /// Returns what the model is called.
     fn name(&self) -> &str;

@@ -59,7 +59,7 @@ impl Ollama {
 
     /// The server, without a password.
     pub fn url(&self) -> &str {
-        &self.connection.peer.url
+        &self.connection.server_errors.url
     }
 
     /// Returns the number of tokens that prompt and answer may take together.
@@ -78,7 +78,7 @@ impl Ollama {
 
     /// Asks the server for the capabilities of the model.
     pub async fn capabilities(&self) -> Result<Capabilities, ModelError> {
-        let limit = self.connection.patience.between;
+        let limit = self.connection.retry_policy.between;
         let body = json!({ "model": self.model });
         let shown: Shown = self.connection.fetch("api/show", Some(body), limit).await?;
         let can = |what: &str| shown.capabilities.as_ref().map(|all| all.iter().any(|one| one == what));
@@ -92,14 +92,14 @@ impl Ollama {
 
     /// The models that the server has.
     pub async fn models(&self) -> Result<Vec<String>, ModelError> {
-        let limit = self.connection.patience.between;
+        let limit = self.connection.retry_policy.between;
         let tags: Tags = self.connection.fetch("api/tags", None, limit).await?;
         Ok(tags.models.into_iter().map(|model| model.name).collect())
     }
 
     /// The version of the server: a quick way to see whether it is there.
     pub async fn version(&self) -> Result<String, ModelError> {
-        let limit = self.connection.patience.probe;
+        let limit = self.connection.retry_policy.probe;
         let version: Version = self.connection.fetch("api/version", None, limit).await?;
         Ok(version.version)
     }
@@ -188,7 +188,7 @@ struct ReplyLine<'a> {
     prompt_eval_count: Option<u64>,
     #[serde(default, deserialize_with = "lenient_json::count")]
     eval_count: Option<u64>,
-    /// Comes under status 200 too, and then nothing else comes.
+    /// The error of the server. It comes under status 200 too, and then nothing else comes.
     error: Option<Value>,
 }
 
@@ -213,11 +213,11 @@ async fn read_reply(mut stream: ResponseStream, on: OnEvent<'_>) -> Result<Reply
     let mut answer = ReplyBuilder::new(&stream, on);
     let mut lines = LineSplitter::new(LineEnding::Lf);
     loop {
-        while let Some(line) = lines.take_line().map_err(|e| stream.peer.bad_line(e))? {
+        while let Some(line) = lines.take_line().map_err(|e| stream.server_errors.bad_line(e))? {
             if line.trim().is_empty() {
                 continue;
             }
-            let line = parse_line(line).ok_or_else(|| stream.peer.broken())?;
+            let line = parse_line(line).ok_or_else(|| stream.server_errors.broken())?;
             if take_line(&mut answer, &line)? {
                 return Ok(answer.finish(Some(&line.done_reason)));
             }
@@ -230,9 +230,9 @@ async fn read_reply(mut stream: ResponseStream, on: OnEvent<'_>) -> Result<Reply
     }
     // A last line without an end counts if it is whole; if not, it was cut.
     let rest = lines.take_rest().ok().flatten().and_then(parse_line);
-    let line = rest.ok_or_else(|| stream.peer.ended())?;
+    let line = rest.ok_or_else(|| stream.server_errors.ended())?;
     let is_done = take_line(&mut answer, &line)?;
-    if is_done { Ok(answer.finish(Some(&line.done_reason))) } else { Err(stream.peer.ended()) }
+    if is_done { Ok(answer.finish(Some(&line.done_reason))) } else { Err(stream.server_errors.ended()) }
 }
 
 fn parse_line(line: &str) -> Option<ReplyLine<'_>> {
@@ -243,7 +243,7 @@ fn parse_line(line: &str) -> Option<ReplyLine<'_>> {
 /// Adds a line to the reply. Returns true if it is the last one.
 fn take_line(answer: &mut ReplyBuilder<'_>, line: &ReplyLine<'_>) -> Result<bool, ModelError> {
     if let Some(error) = &line.error {
-        return Err(answer.peer.failed(&ErrorReport::of(error)));
+        return Err(answer.server_errors.failed(&ErrorReport::of(error)));
     }
     answer.name_model(&line.model);
     if let Some(said) = &line.message {

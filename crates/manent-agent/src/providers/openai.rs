@@ -41,7 +41,7 @@ impl OpenAi {
 
     /// The server, without a password.
     pub fn url(&self) -> &str {
-        &self.connection.peer.url
+        &self.connection.server_errors.url
     }
 
     /// Returns the number of tokens that prompt and answer may take together, if that is known.
@@ -81,7 +81,8 @@ impl OpenAi {
     }
 
     async fn list(&self) -> Result<Vec<Value>, ModelError> {
-        let listed: Listed = self.connection.fetch("models", None, self.connection.patience.between).await?;
+        let listed: Listed =
+            self.connection.fetch("models", None, self.connection.retry_policy.between).await?;
         Ok(listed.data)
     }
 
@@ -100,10 +101,10 @@ struct Listed {
 
 // The request.
 
-/// Whose rules.
+/// The rules of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Dialect {
-    /// Everybody's who took over the interface.
+    /// The rules of servers that took over the interface.
     Common,
     /// OpenAI's own: what is not known is refused.
     Strict,
@@ -166,7 +167,7 @@ struct Choice<'a> {
     index: Option<u64>,
     #[serde(borrow)]
     delta: Option<MessageDelta<'a>>,
-    /// In place of `delta`, where the answer comes as a whole.
+    /// The message in place of `delta`, where the answer comes as a whole.
     #[serde(borrow)]
     message: Option<MessageDelta<'a>>,
     #[serde(default, deserialize_with = "lenient_json::text")]
@@ -181,7 +182,7 @@ struct MessageDelta<'a> {
     reasoning_content: String,
     #[serde(default, deserialize_with = "lenient_json::text")]
     reasoning: String,
-    /// In place of `content`, where the model declines.
+    /// The text in place of `content`, where the model declines.
     #[serde(default, deserialize_with = "lenient_json::text")]
     refusal: String,
     #[serde(borrow)]
@@ -205,12 +206,12 @@ async fn read_reply(mut stream: ResponseStream, on: OnEvent<'_>) -> Result<Reply
         return reading.take_whole(begun, &mut stream).await;
     }
     loop {
-        while let Some(event) = events.take_event().map_err(|e| stream.peer.bad_line(e))? {
+        while let Some(event) = events.take_event().map_err(|e| stream.server_errors.bad_line(e))? {
             match reading.take(&event)? {
                 EventKind::Done => return reading.close(),
                 EventKind::More => stream.progress(&reading.answer),
                 EventKind::Nothing => {}
-                EventKind::Unreadable => return Err(stream.peer.broken()),
+                EventKind::Unreadable => return Err(stream.server_errors.broken()),
             }
         }
         if reading.finish.is_some() {
@@ -230,7 +231,7 @@ async fn read_reply(mut stream: ResponseStream, on: OnEvent<'_>) -> Result<Reply
     {
         return reading.close();
     }
-    if reading.finish.is_some() { reading.close() } else { Err(stream.peer.ended()) }
+    if reading.finish.is_some() { reading.close() } else { Err(stream.server_errors.ended()) }
 }
 
 /// Looks at the first byte: some servers answer with plain JSON although a stream was asked for. Gives what came of it
@@ -245,7 +246,7 @@ async fn sniff(stream: &mut ResponseStream, events: &mut SseParser) -> Result<Op
         match text.first().filter(|_| !is_half_mark) {
             Some(b'{') => return Ok(Some(text.to_vec())),
             // A page, perhaps of a proxy that wants somebody to sign in.
-            Some(b'<') => return Err(stream.peer.broken()),
+            Some(b'<') => return Err(stream.server_errors.broken()),
             None if chunk.is_some() && begun.len() <= LINE_BYTES_MAX => {}
             _ => {
                 events.lines.push(&begun);
@@ -278,7 +279,7 @@ impl ReplyReader<'_> {
     fn take(&mut self, event: &SseEvent) -> Result<EventKind, ModelError> {
         let data = event.data.trim();
         if event.name == "error" {
-            return Err(self.answer.peer.failed(&ErrorReport::read(data.as_bytes())));
+            return Err(self.answer.server_errors.failed(&ErrorReport::read(data.as_bytes())));
         }
         if data == "[DONE]" {
             return Ok(EventKind::Done);
@@ -296,10 +297,13 @@ impl ReplyReader<'_> {
 
     fn take_chunk(&mut self, chunk: &Chunk<'_>) -> Result<EventKind, ModelError> {
         if let Some(error) = &chunk.error {
-            return Err(self.answer.peer.failed(&ErrorReport::of(error)));
+            return Err(self.answer.server_errors.failed(&ErrorReport::of(error)));
         }
         if chunk.object == "error" {
-            return Err(self.answer.peer.failed(&ErrorReport::of(&Value::from(chunk.message.as_str()))));
+            return Err(self
+                .answer
+                .server_errors
+                .failed(&ErrorReport::of(&Value::from(chunk.message.as_str()))));
         }
         self.answer.name_model(&chunk.model);
         if let Some(counts) = &chunk.usage {
@@ -335,11 +339,11 @@ impl ReplyReader<'_> {
     /// An answer in one piece.
     async fn take_whole(mut self, begun: Vec<u8>, stream: &mut ResponseStream) -> Result<Reply, ModelError> {
         let whole = stream.whole(begun).await?;
-        let text = std::str::from_utf8(&whole).map_err(|_| stream.peer.broken())?;
-        let chunk = parse_chunk(text).ok_or_else(|| stream.peer.broken())?;
+        let text = std::str::from_utf8(&whole).map_err(|_| stream.server_errors.broken())?;
+        let chunk = parse_chunk(text).ok_or_else(|| stream.server_errors.broken())?;
         match self.take_chunk(&chunk)? {
             EventKind::More => self.close(),
-            _ => Err(stream.peer.broken()),
+            _ => Err(stream.server_errors.broken()),
         }
     }
 
@@ -383,7 +387,7 @@ struct PartialCall {
 struct CallAssembler(Vec<PartialCall>);
 
 impl CallAssembler {
-    /// Another part came.
+    /// Adds a part of a call.
     fn add(&mut self, part: &CallDelta<'_>, answer: &mut ReplyBuilder<'_>) -> Result<(), ModelError> {
         let name = part.function.as_ref().map_or("", |function| function.name.as_str());
         let piece = lenient_json::arguments(part.function.as_ref().and_then(|function| function.arguments));
@@ -423,7 +427,7 @@ impl CallAssembler {
         if name.is_empty() { last } else { None }
     }
 
-    /// All of them are whole now.
+    /// Gives the calls to `answer`. They are complete at the end of the stream, and not before.
     fn tell(self, answer: &mut ReplyBuilder<'_>) -> Result<(), ModelError> {
         for open in self.0 {
             if !(open.id.is_empty() && open.name.is_empty() && open.arguments.is_empty()) {

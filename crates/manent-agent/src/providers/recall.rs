@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use manent::{Hit, LogItem, Query, Record, Start, Store};
 
 use super::{ModelError, Reply, ReplyEvent, Request};
-use crate::tools::{one_line, remembered, time_of};
+use crate::tools::{one_line_excerpt, remembered, time_of};
 
 /// Answers from the store.
 #[derive(Debug, Clone)]
@@ -17,7 +17,7 @@ pub struct Recall {
 }
 
 impl Recall {
-    /// From this store.
+    /// Makes a recall from this store.
     pub fn new(store: Store) -> Recall {
         Recall { store }
     }
@@ -62,7 +62,7 @@ impl Recall {
             // What was said is there all the same.
             format!(
                 "- nothing, because the memory cannot be read: {}",
-                one_line(&error.to_string(), QUOTE_CHARS)
+                one_line_excerpt(&error.to_string(), QUOTE_CHARS)
             )
         });
         if !remembered.is_empty() {
@@ -96,14 +96,14 @@ impl Recall {
     fn remembered(&self, query: &Query) -> manent::Result<String> {
         let mut out = String::new();
         for item in remembered(&self.store, query, LOOKED_AT)?.take(REMEMBERED) {
-            let _ = writeln!(out, "- {} (item {})", one_line(&item.content, QUOTE_CHARS), item.id);
+            let _ = writeln!(out, "- {} (item {})", one_line_excerpt(&item.content, QUOTE_CHARS), item.id);
         }
         Ok(out)
     }
 }
 
 fn quote(out: &mut String, number: usize, hit: &Hit) {
-    let (time, text) = (time_of(hit), one_line(&hit.snippet.text, QUOTE_CHARS));
+    let (time, text) = (time_of(hit), one_line_excerpt(&hit.snippet.text, QUOTE_CHARS));
     let _ = write!(out, "\n\n{number}. {} {}, {}, {time}:\n   > {text}", hit.id.key, hit.seq, hit.role);
 }
 

@@ -1,15 +1,15 @@
 //! An answer while it is made: what came so far, told as it comes.
 
-use super::error::{MAX_ANSWER_BYTES, ModelError, NAME_CHARS_MAX, shown};
+use super::error::{MAX_ANSWER_BYTES, ModelError, NAME_CHARS_MAX, sanitize};
 use super::http::ResponseStream;
 use super::retry::random;
-use super::server_errors::Peer;
+use super::server_errors::ServerErrors;
 use super::{FinishReason, OnEvent, Reply, ReplyEvent, ToolCall, Truncated};
 
 /// A [`Reply`] under construction. The events reported so far are always a prefix of the finished reply.
 pub(super) struct ReplyBuilder<'a> {
     pub(super) reply: Reply,
-    pub(super) peer: Peer,
+    pub(super) server_errors: ServerErrors,
     on: OnEvent<'a>,
     bytes: usize,
     bytes_max: usize,
@@ -17,8 +17,15 @@ pub(super) struct ReplyBuilder<'a> {
 
 impl<'a> ReplyBuilder<'a> {
     pub(super) fn new(stream: &ResponseStream, on: OnEvent<'a>) -> ReplyBuilder<'a> {
-        let reply = Reply { tries: stream.tries, model: stream.peer.model.clone(), ..Reply::default() };
-        ReplyBuilder { reply, peer: stream.peer.clone(), on, bytes: 0, bytes_max: stream.answer_bytes() }
+        let reply =
+            Reply { tries: stream.tries, model: stream.server_errors.model.clone(), ..Reply::default() };
+        ReplyBuilder {
+            reply,
+            server_errors: stream.server_errors.clone(),
+            on,
+            bytes: 0,
+            bytes_max: stream.answer_bytes(),
+        }
     }
 
     /// More text.
@@ -67,20 +74,20 @@ impl<'a> ReplyBuilder<'a> {
     pub(super) fn grow(&mut self, bytes: usize) -> Result<(), ModelError> {
         self.bytes = self.bytes.saturating_add(bytes);
         if self.bytes > self.bytes_max {
-            return Err(self.peer.too_large(self.bytes_max, Some(MAX_ANSWER_BYTES)));
+            return Err(self.server_errors.too_large(self.bytes_max, Some(MAX_ANSWER_BYTES)));
         }
         Ok(())
     }
 
     /// The error of an answer with more than [`CALLS_MAX`] calls.
     pub(super) fn too_many_calls(&self) -> ModelError {
-        self.peer.too_large(self.bytes_max, None)
+        self.server_errors.too_large(self.bytes_max, None)
     }
 
     /// Records the name by which the server calls the model.
     pub(super) fn name_model(&mut self, name: &str) {
         if !name.is_empty() {
-            self.reply.model = shown(name, NAME_CHARS_MAX);
+            self.reply.model = sanitize(name, NAME_CHARS_MAX);
         }
     }
 
@@ -92,7 +99,7 @@ impl<'a> ReplyBuilder<'a> {
             None | Some("" | "stop" | "eos" | "end_turn") => FinishReason::Stop,
             Some("length" | "max_tokens") => FinishReason::Length,
             Some("tool_calls" | "function_call" | "tool_use") => FinishReason::Calls,
-            Some(other) => FinishReason::Other(shown(other, NAME_CHARS_MAX)),
+            Some(other) => FinishReason::Other(sanitize(other, NAME_CHARS_MAX)),
         };
         self.reply
     }
@@ -129,7 +136,7 @@ fn new_id(mut random: u64) -> String {
 }
 
 const LETTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
-/// Nobody means to call so many at once.
+/// The most calls in one answer: more are a model that goes round in circles.
 pub(super) const CALLS_MAX: usize = 1024;
 /// No server has a smaller window.
 const UNKNOWN_WINDOW_MIN: u64 = 2048;

@@ -7,23 +7,24 @@ use std::time::Duration;
 /// settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// For a connection.
+    /// The time for a connection.
     pub connect: Duration,
-    /// For the beginning of an answer, and later for anything that is part of it: a server that only says that it is
+    /// The time for the first part of an answer, and later for each further part: a server that only says that it is
     /// still there has this long. A large model takes minutes to load, and others to read a long prompt.
     pub first_byte: Duration,
-    /// For the next byte, whatever it says, once an answer has begun: `agent.max_silence`.
+    /// The time for the next byte of an answer that has begun, whatever it says: `agent.max_silence`.
     pub between: Duration,
     /// The same, where tools may be called: some servers say nothing until a call is whole, and a call may have a whole
     /// file in it.
     pub call: Duration,
-    /// For a server to say that it is there.
+    /// The time for a server to say that it is there.
     pub probe: Duration,
     /// The number of attempts if a server is busy or fails (429, 500, 502, 503, 504).
     pub tries: u32,
     /// The number of attempts if a server refuses the connection or closes it without a response.
     pub reach_tries: u32,
-    /// Before the second try; doubled for each further one, and up to a quarter less by chance, so that many who were
+    /// The wait before the second try; doubled for each further one, and up to a quarter less by chance, so that many
+    /// who were
     /// turned away together do not come back together.
     pub first_wait: Duration,
     /// The longest wait, also where the server asks for a longer one.
@@ -95,26 +96,28 @@ mod tests {
 
     #[test]
     fn waits_grow_scatter_and_end() {
-        let patience = RetryPolicy::default();
-        assert_eq!(patience.wait(1, None, 0), Duration::from_millis(500));
-        assert_eq!(patience.wait(3, None, 0), Duration::from_secs(2));
-        assert_eq!(patience.wait(u32::MAX, None, 0), patience.longest_wait);
-        assert!(patience.wait(1, None, u64::from(PARTS) - 1) >= Duration::from_millis(375));
-        assert!((0..100).any(|_| patience.wait(1, None, random()) != patience.wait(1, None, random())));
+        let retry_policy = RetryPolicy::default();
+        assert_eq!(retry_policy.wait(1, None, 0), Duration::from_millis(500));
+        assert_eq!(retry_policy.wait(3, None, 0), Duration::from_secs(2));
+        assert_eq!(retry_policy.wait(u32::MAX, None, 0), retry_policy.longest_wait);
+        assert!(retry_policy.wait(1, None, u64::from(PARTS) - 1) >= Duration::from_millis(375));
+        assert!(
+            (0..100).any(|_| retry_policy.wait(1, None, random()) != retry_policy.wait(1, None, random()))
+        );
     }
 
     #[test]
     fn a_server_may_ask_for_time_but_not_for_all_of_it() {
-        let patience = RetryPolicy::default();
-        let wait = |header| patience.wait(1, retry_after(header), 0);
+        let retry_policy = RetryPolicy::default();
+        let wait = |header| retry_policy.wait(1, retry_after(header), 0);
         assert_eq!(wait("7"), Duration::from_secs(7));
         assert_eq!(wait(" 0.25 "), Duration::from_millis(250));
-        assert_eq!(wait("100000000000000000000000"), patience.first_wait, "no number of seconds");
-        assert_eq!(wait("86400"), patience.longest_wait);
+        assert_eq!(wait("100000000000000000000000"), retry_policy.first_wait, "no number of seconds");
+        assert_eq!(wait("86400"), retry_policy.longest_wait);
         assert_eq!(wait("Wed, 21 Oct 2015 07:28:00 GMT"), Duration::ZERO, "is past");
-        assert_eq!(wait("Fri, 21 Oct 2095 07:28:00 GMT"), patience.longest_wait);
+        assert_eq!(wait("Fri, 21 Oct 2095 07:28:00 GMT"), retry_policy.longest_wait);
         for nonsense in ["", "-1", "NaN", "inf", "soon", "\u{0}"] {
-            assert_eq!(wait(nonsense), patience.first_wait, "{nonsense:?}");
+            assert_eq!(wait(nonsense), retry_policy.first_wait, "{nonsense:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A server as it is configured: where, with which key, with how much patience.
+//! The configuration of a server: its address, its key, and the policy of retries.
 
 use std::fmt;
 
@@ -10,13 +10,13 @@ use super::retry::RetryPolicy;
 pub struct ServerConfig {
     pub(super) url: String,
     pub(super) key: Option<ApiKey>,
-    pub(super) patience: RetryPolicy,
+    pub(super) retry_policy: RetryPolicy,
 }
 
 impl ServerConfig {
-    /// A server at an address such as `http://127.0.0.1:11434`, without a key, with the usual patience.
+    /// A server at an address such as `http://127.0.0.1:11434`, without a key, with the default retry policy.
     pub fn at(url: impl Into<String>) -> ServerConfig {
-        ServerConfig { url: url.into(), key: None, patience: RetryPolicy::default() }
+        ServerConfig { url: url.into(), key: None, retry_policy: RetryPolicy::default() }
     }
 
     /// The same, with a key. An empty one is none.
@@ -28,8 +28,8 @@ impl ServerConfig {
 
     /// The same, with other limits.
     #[must_use]
-    pub fn with_retry_policy(self, patience: RetryPolicy) -> ServerConfig {
-        ServerConfig { patience, ..self }
+    pub fn with_retry_policy(self, retry_policy: RetryPolicy) -> ServerConfig {
+        ServerConfig { retry_policy, ..self }
     }
 }
 
@@ -38,7 +38,7 @@ impl fmt::Debug for ServerConfig {
         f.debug_struct("ServerConfig")
             .field("url", &without_password(&self.url))
             .field("key", &self.key)
-            .field("patience", &self.patience)
+            .field("retry_policy", &self.retry_policy)
             .finish()
     }
 }

@@ -1,25 +1,25 @@
-//! Who is at the other end, and what its troubles mean to us.
+//! Errors of model servers: what a status, a message or a broken connection means.
 
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::error::{ModelError, shown};
+use super::error::{ModelError, sanitize};
 use super::server::ApiKey;
 use super::sse::{LINE_BYTES_MAX, LineError};
 
-/// A model on a server.
+/// Makes the errors of one model on one server, with its name and address in them.
 #[derive(Debug, Clone)]
-pub(super) struct Peer {
+pub(super) struct ServerErrors {
     /// Without a password.
     pub(super) url: String,
     pub(super) model: String,
     pub(super) key: Option<ApiKey>,
 }
 
-impl Peer {
-    /// An answer that is an error as a whole.
+impl ServerErrors {
+    /// Returns the error of a response with an error status.
     pub(super) fn refused(&self, status: u16, told: &ErrorReport, tries: u32) -> ModelError {
         let (url, message) = (self.url.clone(), self.message(told));
         if matches!(status, 401 | 403) {
@@ -37,7 +37,7 @@ impl Peer {
         ModelError::Server { url, status, message }
     }
 
-    /// An error in the middle of an answer.
+    /// Returns the error that a server reports in the middle of an answer.
     pub(super) fn failed(&self, told: &ErrorReport) -> ModelError {
         let failed = || ModelError::Failed { url: self.url.clone(), message: self.message(told) };
         self.known(told).unwrap_or_else(failed)
@@ -52,13 +52,14 @@ impl Peer {
         told.is_no_tools().then_some(ModelError::NoTools { model, url })
     }
 
-    /// The server's words, fit to be shown; some servers quote the key that they refuse.
+    /// Returns the message of a server, safe to display and without the key, which some servers quote when they refuse
+    /// it.
     fn message(&self, told: &ErrorReport) -> String {
         let message = match &self.key {
             Some(key) => told.message.replace(key.secret(), "(the key)"),
             None => told.message.clone(),
         };
-        let message = shown(&message, MESSAGE_CHARS_MAX);
+        let message = sanitize(&message, MESSAGE_CHARS_MAX);
         if message.is_empty() { "it does not say why".to_owned() } else { message }
     }
 
@@ -94,13 +95,13 @@ impl Peer {
     }
 }
 
-/// The innermost error says what happened; the outer ones only where it passed.
+/// Returns the message of the innermost error, which says what happened; the outer ones say where it passed.
 fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {
         cause = source;
     }
-    shown(&cause.to_string(), MESSAGE_CHARS_MAX)
+    sanitize(&cause.to_string(), MESSAGE_CHARS_MAX)
 }
 
 /// The error report of a server. Every server has its own format.
@@ -114,7 +115,7 @@ pub(super) struct ErrorReport {
 }
 
 impl ErrorReport {
-    /// From the body of an answer.
+    /// Reads the body of an answer.
     pub(super) fn read(body: &[u8]) -> ErrorReport {
         let text = String::from_utf8_lossy(body);
         match serde_json::from_str::<Value>(&text) {
@@ -126,7 +127,7 @@ impl ErrorReport {
         }
     }
 
-    /// From the value of `error`, or what stands in its place.
+    /// Reads the value of `error`, or what stands in its place.
     pub(super) fn of(error: &Value) -> ErrorReport {
         if let Some(text) = error.as_str() {
             // Some servers put the JSON of another one into their own.
@@ -147,7 +148,7 @@ impl ErrorReport {
         }
     }
 
-    /// Words are all that most servers give.
+    /// Returns true if the message has all these words. Most servers give nothing else to tell errors apart.
     fn says(&self, words: &[&str]) -> bool {
         let message = self.message.to_lowercase();
         words.iter().all(|word| message.contains(word))
@@ -172,13 +173,13 @@ impl ErrorReport {
         self.kind.contains("model_not_found") || (status == 404 && is_missing)
     }
 
-    /// Waiting does not help there.
+    /// Returns true if the account has no money left: waiting does not help.
     fn is_out_of_money(&self) -> bool {
         self.kind.contains("insufficient_quota")
     }
 }
 
-/// Proxies answer with pages; what they mean is in the title.
+/// Returns the title of a page. Proxies answer with pages, and their title says what is wrong.
 fn page_title(text: &str) -> Option<String> {
     if !text.trim_start().starts_with('<') {
         return None;
@@ -188,5 +189,5 @@ fn page_title(text: &str) -> Option<String> {
     Some(format!("a web page, perhaps of a proxy: {title}"))
 }
 
-/// The longest message of somebody else's that is shown.
+/// The longest message of a server that is shown.
 const MESSAGE_CHARS_MAX: usize = 300;

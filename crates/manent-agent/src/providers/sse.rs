@@ -7,9 +7,9 @@ use memchr::{memchr, memchr2};
 /// The reason why a line cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineError {
-    /// Longer than [`LINE_BYTES_MAX`].
+    /// The line is longer than [`LINE_BYTES_MAX`].
     TooLong,
-    /// Not UTF-8.
+    /// The line is not UTF-8.
     NoText,
 }
 
@@ -22,18 +22,18 @@ pub(super) enum LineEnding {
     LfOrCr,
 }
 
-/// Lines as they become whole.
+/// Splits bytes into lines.
 #[derive(Debug)]
 pub(super) struct LineSplitter {
     ends: LineEnding,
     held: Vec<u8>,
     /// The start of the bytes that have not been returned yet.
     start: usize,
-    /// Up to here there is no end of a line.
+    /// The number of bytes in which no end of a line was found.
     searched: usize,
-    /// The last line ended with a CR: if an LF comes next, it belongs to it.
+    /// True if the last line ended with a CR: an LF that comes next belongs to it.
     after_cr: bool,
-    /// No line was given yet; the first may begin with a byte order mark.
+    /// True until the first line, which may begin with a byte order mark.
     at_first: bool,
 }
 
@@ -42,7 +42,7 @@ impl LineSplitter {
         LineSplitter { ends, held: Vec::new(), start: 0, searched: 0, after_cr: false, at_first: true }
     }
 
-    /// More bytes came.
+    /// Adds bytes of the stream.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         if self.start > 0 {
             self.held.drain(..self.start);
@@ -97,7 +97,7 @@ impl LineSplitter {
     }
 }
 
-/// Something that a server tells.
+/// An event of a stream.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct SseEvent {
     /// The `event:` field; mostly empty.

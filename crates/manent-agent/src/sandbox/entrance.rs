@@ -48,7 +48,7 @@ fn r#become(words: &[OsString]) -> Result<Infallible, String> {
     // A session of its own: no terminal to type into, no group to share signals with.
     rustix::process::setsid().map_err(|e| format!("no session can be made: {e}"))?;
     limit(&plan).map_err(|e| format!("a limit cannot be set: {e}"))?;
-    // Whoever else is on this machine goes first. If that is refused, nothing is lost.
+    // Other processes of this machine go first. If that is refused, nothing is lost.
     let _ = rustix::process::nice(NICE);
     let null = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
     let null = null.map_err(|e| format!("/dev/null cannot be opened: {e}"))?;

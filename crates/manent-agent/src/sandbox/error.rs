@@ -16,10 +16,10 @@ pub enum SandboxError {
         .tried.iter().map(|(kind, why)| format!("{kind}: {why}")).collect::<Vec<_>>().join("; ")
     )]
     NoneWorks {
-        /// Each kind, and what it said.
+        /// The kinds of isolation, each with its error.
         tried: Vec<(Isolation, String)>,
     },
-    /// One kind does not work.
+    /// A kind of isolation does not work.
     #[error("{kind} does not work here: {why}")]
     Unusable {
         /// The mechanism.
@@ -75,7 +75,7 @@ pub enum SandboxError {
 }
 
 impl SandboxError {
-    /// For `map_err`: names what was being done.
+    /// Makes the argument of `map_err` for an operation.
     pub(super) fn io<E: Into<io::Error>>(doing: &'static str) -> impl FnOnce(E) -> SandboxError {
         move |source| SandboxError::Io { doing, source: source.into() }
     }

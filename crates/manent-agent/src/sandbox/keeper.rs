@@ -62,7 +62,7 @@ fn watch(own: Pid, child: Pid, plan: &KeeperPlan) -> Option<CommandEnd> {
         let mut waited = vec![PollFd::new(&line, PollFlags::IN)];
         waited.extend(handle.as_ref().map(|handle| PollFd::from_borrowed_fd(handle.as_fd(), PollFlags::IN)));
         let _ = poll(&mut waited, Timespec::try_from(pause).ok().as_ref());
-        // Nobody writes to us: whatever comes is the end.
+        // No byte is ever sent on this pipe, so an event means that the other end is gone.
         if !waited[0].revents().is_empty() {
             return None;
         }

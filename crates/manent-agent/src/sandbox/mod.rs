@@ -70,7 +70,7 @@ pub enum Isolation {
 }
 
 impl Isolation {
-    /// From the one that is preferred.
+    /// The kinds of isolation, the preferred one first.
     pub const ALL: [Isolation; 2] = [Isolation::Bubblewrap, Isolation::Landlock];
 }
 
@@ -88,7 +88,7 @@ impl fmt::Display for Isolation {
 pub struct Sandbox {
     kind: Isolation,
     details: String,
-    /// This program, or another that calls [`enter_if_asked`].
+    /// The helper: this program, or another that calls [`enter_if_asked`].
     helper: PathBuf,
     /// The path of `bwrap`, if it is used.
     bubblewrap: Option<PathBuf>,
@@ -114,7 +114,7 @@ impl Sandbox {
         Err(SandboxError::NoneWorks { tried })
     }
 
-    /// This kind, if it works here.
+    /// Returns a sandbox of this kind, if it works here.
     pub fn probe_kind(kind: Isolation) -> Result<Sandbox, SandboxError> {
         let helper = std::env::current_exe().map_err(SandboxError::io("find our own program"))?;
         Sandbox::probe_with(kind, &helper)

@@ -14,7 +14,7 @@ pub struct CommandOutcome {
     pub stdout: CapturedOutput,
     /// Standard error; empty with merged streams.
     pub stderr: CapturedOutput,
-    /// From its start to its end.
+    /// The time from its start to its end.
     pub duration: Duration,
     /// The sandbox it ran in, for the log.
     pub sandbox: String,
@@ -25,9 +25,9 @@ pub struct CommandOutcome {
 /// The way a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandEnd {
-    /// By itself, with this code.
+    /// The command ended by itself, with this code.
     Exit(i32),
-    /// By a signal that it got from itself or from another process in the sandbox.
+    /// A signal ended the command, sent by itself or by another process in the sandbox.
     Signal(i32),
     /// The time limit was exceeded.
     Timeout,
@@ -105,7 +105,7 @@ impl CapturedOutput {
         self.cut_lines += lines as u64;
     }
 
-    /// All that was kept, with a line where something is missing. Bytes that are no text are shown as `�`.
+    /// Returns the output that was kept, with a line where a part is missing. Bytes that are no text are shown as `�`.
     pub fn text(&self) -> String {
         if self.cut_bytes == 0 {
             let whole = [self.head.as_slice(), &self.tail].concat();

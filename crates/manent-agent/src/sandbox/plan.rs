@@ -28,7 +28,7 @@ pub(super) struct KeeperPlan {
     pub(super) limits: ResourceLimits,
     /// The directory that the keeper removes if the process that created it is gone.
     pub(super) scratch: Option<PathBuf>,
-    /// For Landlock: what may be reached. Nothing else is.
+    /// The rules for Landlock: the paths that may be reached, and no others.
     pub(super) rules: Vec<PathRule>,
 }
 
@@ -48,7 +48,7 @@ pub(super) enum PathAccess {
     Read,
     /// Read and write what is there.
     Device,
-    /// Everything but devices and sockets.
+    /// A path that may be changed, except for devices and sockets.
     Change,
 }
 

@@ -75,7 +75,7 @@ impl SandboxPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Network {
-    /// Neither TCP nor UDP.
+    /// Denies TCP and UDP.
     Denied,
     /// TCP and UDP, as from this machine: what listens on it is reached too.
     Allowed,
@@ -86,7 +86,7 @@ pub enum Network {
 pub enum OutputStreams {
     /// Standard output and standard error as one, in the order in which they were written.
     Merged,
-    /// Each by itself.
+    /// Standard output and standard error apart.
     Apart,
 }
 
@@ -159,7 +159,7 @@ impl FilesystemView {
         let mut hidden = Vec::new();
         for path in hidden_paths(policy) {
             let path = resolve_what_is_there(&path);
-            for (what, shown) in shown(&workspace, &read_only) {
+            for (what, shown) in visible_paths(&workspace, &read_only) {
                 if shown.starts_with(&path) {
                     let why = format!("{} is hidden from commands; choose another place", path.display());
                     return Err(refused(what, shown, why));
@@ -187,7 +187,8 @@ impl FilesystemView {
         Ok(FilesystemView { workspace, read_only, hidden, writable, protected: Vec::new() })
     }
 
-    /// Has as many of these paths mounted read-only as can be mounted quickly, those near the root first, and gives the
+    /// Protects as many of these paths by a read-only mount as can be mounted quickly, those near the root first, and
+    /// returns the
     /// rest. What lies in something that is read-only already needs nothing.
     pub(super) fn mount(&mut self, mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
         let is_read_only = |path: &PathBuf| {
@@ -260,7 +261,7 @@ fn writable_repository(workspace: &Path, path: &Path) -> Result<PathBuf, Sandbox
 }
 
 /// Returns the visible paths, each with its name in error messages.
-fn shown<'a>(
+fn visible_paths<'a>(
     workspace: &'a Path,
     read_only: &'a [PathBuf],
 ) -> impl Iterator<Item = (&'static str, &'a Path)> {
@@ -269,7 +270,7 @@ fn shown<'a>(
     std::iter::once(("the workspace", workspace)).chain(others).chain(system)
 }
 
-/// All that must not be seen, whether it is there or not.
+/// Returns the paths that commands must not see, whether they exist or not.
 fn hidden_paths(policy: &SandboxPolicy) -> Vec<PathBuf> {
     let mut hidden = vec![policy.store.clone()];
     hidden.extend(policy.hidden.iter().cloned());
@@ -332,11 +333,12 @@ fn value(name: &str, view: &FilesystemView) -> Option<OsString> {
         return std::env::var_os(name);
     }
     let value = std::env::var_os(name).unwrap_or_default();
-    let seen =
-        |dir: &PathBuf| shown(&view.workspace, &view.read_only).any(|(_, place)| dir.starts_with(place));
+    let seen = |dir: &PathBuf| {
+        visible_paths(&view.workspace, &view.read_only).any(|(_, place)| dir.starts_with(place))
+    };
     let usual = ["/usr/local/bin", "/usr/bin", "/bin"].map(PathBuf::from);
     let mut dirs: Vec<PathBuf> = std::env::split_paths(&value).filter(seen).collect();
-    // Whoever lets in a directory with programs wants to use them, and they come first.
+    // Directories with programs were made readable to be used, so they come first.
     let let_in: Vec<PathBuf> = view.read_only.iter().filter_map(|dir| programs_in(dir)).collect();
     let is_there = !dirs.is_empty();
     dirs.splice(0..0, let_in);

@@ -65,10 +65,10 @@ pub trait OutputObserver {
     fn on_wait(&mut self) {}
 }
 
-/// Nobody looks on.
-struct Nobody;
+/// An observer that ignores the output.
+struct IgnoreOutput;
 
-impl OutputObserver for Nobody {
+impl OutputObserver for IgnoreOutput {
     fn has_room(&mut self) -> bool {
         true
     }
@@ -89,7 +89,7 @@ impl Sandbox {
         line: &SandboxCommand,
         stop: &StopFlag,
     ) -> Result<CommandOutcome, SandboxError> {
-        self.run_observed(policy, line, stop, &mut Nobody)
+        self.run_observed(policy, line, stop, &mut IgnoreOutput)
     }
 
     /// Runs a command like [`Sandbox::run`], and passes everything that it writes to an observer as it arrives.
@@ -107,7 +107,7 @@ impl Sandbox {
         let mut view = FilesystemView::new(policy, self.kind)?;
         let guard = WorkspaceGuard::begin(policy, &mut view, self.kind, stop, &mut || onlooker.on_wait())?;
         let outcome = self.run_in(&view, policy, &words, stop, onlooker);
-        // Whatever came of it, and before anybody hears of that.
+        // Protected paths are put back before the outcome is known to anybody, also where the command failed.
         let notes = guard.end();
         outcome.map(|outcome| CommandOutcome { notes, ..outcome })
     }
@@ -341,7 +341,7 @@ impl Run {
     }
 }
 
-/// Whose descriptor it is that something happened on.
+/// The owner of a descriptor that is waited on.
 #[derive(Clone, Copy)]
 enum Owner {
     Line,

@@ -17,7 +17,7 @@ pub struct SandboxShell {
 }
 
 impl SandboxShell {
-    /// In this sandbox, by this policy.
+    /// Makes a shell that runs commands in this sandbox, by this policy.
     pub fn new(sandbox: Sandbox, policy: SandboxPolicy) -> SandboxShell {
         SandboxShell { sandbox, policy }
     }
@@ -39,7 +39,7 @@ impl Shell for SandboxShell {
         let outcome = std::thread::scope(|scope| {
             let run = || self.sandbox.run(&policy, &line, &flag);
             let running = std::thread::Builder::new().spawn_scoped(scope, run)?;
-            // Whoever may say stop is asked here: it need not be known in other threads.
+            // `stop` is called on this thread only, because it need not be `Sync`.
             while !running.is_finished() {
                 if stop() {
                     flag.now();
@@ -63,13 +63,13 @@ impl Shell for SandboxShell {
             ended: outcome.ending.to_string(),
             sandbox: outcome.sandbox,
             duration: outcome.duration,
-            notes: outcome.notes.into_iter().map(told).collect(),
+            notes: outcome.notes.into_iter().map(note_for_model).collect(),
         })
     }
 }
 
 /// A note for a model, with what it could do about it.
-fn told(note: GuardNote) -> String {
+fn note_for_model(note: GuardNote) -> String {
     match note.cause {
         Cause::Appeared => format!("{}; set new_repo to true if it is needed", note.text),
         Cause::Changed | Cause::Trouble | Cause::Limit => note.text,

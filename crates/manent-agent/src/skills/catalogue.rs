@@ -51,7 +51,7 @@ pub fn budget(max_context_tokens: u64) -> u64 {
 }
 
 impl Skills {
-    /// Those that a model may call, in the order of the catalogue.
+    /// Returns the skills that a model may call, in the order of the catalogue.
     pub fn callable(&self) -> impl Iterator<Item = &Skill> {
         let callable =
             |skill: &&Skill| skill.standing == SkillStatus::Used && !skill.manifest.disable_model_invocation;
@@ -125,7 +125,7 @@ fn shortened(skill: &Skill, cap: usize) -> Option<ShortenedDescription> {
     (of > cap).then(|| ShortenedDescription { name: skill.name().to_owned(), shown, of })
 }
 
-/// At most so many characters, ending at the end of a word where one is near.
+/// Cuts a text to a number of characters, at the end of a word where one is near.
 fn cut(text: &str, cap: usize) -> String {
     let whole = collapse_whitespace(text);
     if whole.chars().count() <= cap {
@@ -144,5 +144,5 @@ const OPENING: &str = "<skills>\n\
 const CLOSING: &str = "</skills>\n";
 const SHARE: u64 = 50;
 const BUDGET_MIN: u64 = 1000;
-/// Shorter ones say nothing.
+/// The shortest description that is worth its place.
 const DESCRIPTION_CHARS_MIN: usize = 60;

@@ -55,7 +55,8 @@ pub enum Caller {
 /// All skills that were found.
 #[derive(Debug, Clone, Default)]
 pub struct Skills {
-    /// Those of the project first, then by name; of the same name the one that is used first.
+    /// The skills that were found: those of the project first, then by name; of the same name the one that is used
+    /// first.
     pub all: Vec<Skill>,
     /// The directories that were not searched, and why.
     pub notes: Vec<SearchNote>,
@@ -103,7 +104,7 @@ impl Skills {
         found
     }
 
-    /// All skills under a directory that somebody named, whoever may use them: to check them.
+    /// Returns all skills under a directory, whoever may use them, to check them.
     pub fn under(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Skills, SkillError> {
         let unreadable = |source| SkillError::Unreadable { path: dir.to_owned(), source };
         let real = disk.resolve(dir).map_err(unreadable)?;
@@ -131,12 +132,9 @@ impl Skills {
                 skill.compare_again()?;
                 return Ok(skill);
             }
-            SkillStatus::Held { why } => {
-                format!("{why}; the user trusts it again with `manent skills trust`")
-            }
+            SkillStatus::Held { why } => format!("{why}; only the user can trust it as it is now"),
             SkillStatus::Untrusted => {
-                "the folder that it comes from is not trusted; the user does that with `manent skills trust`"
-                    .to_owned()
+                "the folder that it comes from is not trusted; only the user can change that".to_owned()
             }
             SkillStatus::Shadowed { by } => format!("the one in {} goes before it", by.display()),
             SkillStatus::Skipped(problem) => problem.to_string(),
@@ -324,7 +322,7 @@ pub fn project_of(disk: &dyn Disk, cwd: &Path, user: Option<&Path>) -> PathBuf {
     known.next().map_or_else(|| cwd.clone(), Path::to_owned)
 }
 
-/// From the nearest to the farthest.
+/// The directories from the nearest to the farthest.
 const DIRECTORIES: [&str; 3] = [".manent/skills", ".agents/skills", ".claude/skills"];
 const DEPTH_MAX: usize = 6;
 /// The number of directories that are searched below one root.

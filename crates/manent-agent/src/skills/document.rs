@@ -13,7 +13,7 @@ pub struct SkillDocument {
     pub manifest: Manifest,
     /// The instructions, without blank lines around them. Of a file without frontmatter, all of it.
     pub body: String,
-    /// In the order of the file.
+    /// The problems in the order of the file.
     pub problems: Vec<Problem>,
 }
 
@@ -180,7 +180,7 @@ fn line_at(bytes: &[u8], at: usize) -> u32 {
     u32::try_from(before).unwrap_or(u32::MAX).saturating_add(1)
 }
 
-/// Without blank lines at its ends; the first line keeps its indentation.
+/// Returns the body without blank lines at its ends; the first line keeps its indentation.
 fn trimmed(body: &str) -> String {
     let begins = body.len() - body.trim_start().len();
     let line = body[..begins].rfind('\n').map_or(0, |at| at + 1);

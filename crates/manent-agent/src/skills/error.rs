@@ -6,8 +6,8 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SkillError {
-    /// Nobody knows it.
-    #[error("there is no skill {0:?}; `manent skills list` has those there are")]
+    /// No skill has this name.
+    #[error("there is no skill {0:?}")]
     NoSuch(String),
     /// The skill exists, but must not be used, or not by this caller.
     #[error("the skill {name:?} cannot be used: {why}")]

@@ -9,7 +9,7 @@
 pub(super) enum Sections<'a> {
     /// Frontmatter and body.
     Both {
-        /// Between the two lines, without them.
+        /// The frontmatter between its two lines, without them.
         front: &'a str,
         /// The number of its first line.
         front_line: u32,

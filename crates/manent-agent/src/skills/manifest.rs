@@ -11,19 +11,19 @@ use super::yaml::{Node, Value};
 /// The fields of a skill.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Manifest {
-    /// By which it is called. Without blanks, control characters or signs; at most 64 characters.
+    /// The name of the skill: without blanks, control characters or signs; at most 64 characters.
     pub name: String,
     /// The purpose of the skill and when to use it. Any text.
     pub description: String,
-    /// Under which terms it may be used.
+    /// The licence.
     pub license: Option<String>,
     /// The environment that the skill needs.
     pub compatibility: Option<String>,
-    /// Whatever its author adds, as it was written: `1.0` stays `1.0`.
+    /// Other members, as their author wrote them: `1.0` stays `1.0`.
     pub metadata: BTreeMap<String, String>,
-    /// Tools that it would like to use without asking. A wish: nobody is bound by it.
+    /// Tools that the skill would like to use without asking. The policy is not bound by this.
     pub allowed_tools: Vec<String>,
-    /// Only the user calls it; a model is not told of it.
+    /// True if only the user calls the skill, and models are not told of it.
     pub disable_model_invocation: bool,
     /// Fields that the specification does not know, as they were written.
     pub extra: BTreeMap<String, Json>,
@@ -49,7 +49,7 @@ pub(super) fn read(root: Option<Node>, directory: &str) -> (Manifest, Vec<Proble
             let what =
                 "the frontmatter is no list of fields; write `name: …` and `description: …`, one a line";
             let problem = Problem::new(SkillRule::NotFields, Some(line), what);
-            // Nothing else is worth saying.
+            // Other problems follow from this one.
             return (read(None, directory).0, vec![problem]);
         }
     }
@@ -243,7 +243,7 @@ impl ManifestReader {
     fn disable(&mut self, value: &Node) {
         let word = value.text().unwrap_or("?").trim().to_ascii_lowercase();
         let is_plain = matches!(&value.value, Value::Text { plain: true, .. });
-        // Whoever writes something that nobody understands meant to hold it back rather than not.
+        // A value that is not understood more likely means to hold the skill back.
         let off = matches!(word.as_str(), "false" | "no" | "off" | "0" | "" | "~" | "null");
         self.manifest.disable_model_invocation = !off;
         if !(is_plain && matches!(word.as_str(), "true" | "false")) {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Something that is not as it should be in a skill, and what to do about it.
+/// A fault of a skill, and its remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// The rule that is broken.
@@ -31,9 +31,9 @@ impl fmt::Display for Problem {
 /// The severity of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Allowed, and still not a good idea.
+    /// The skill is allowed, and could be better.
     Advice,
-    /// Against the specification; the skill is used all the same.
+    /// The skill is against the specification, and is used all the same.
     Wrong,
     /// The skill cannot be used.
     Fatal,
@@ -60,7 +60,7 @@ macro_rules! rules {
         }
 
         impl SkillRule {
-            /// All there are.
+            /// All rules.
             pub const ALL: &[SkillRule] = &[$(SkillRule::$name,)*];
 
             /// Returns the word for reports.
@@ -89,7 +89,7 @@ rules! {
     NotText "not-text" Fatal,
     /// No link leads out of where the skill belongs.
     LeadsOut "leads-out" Fatal,
-    /// There is frontmatter.
+    /// A skill has frontmatter.
     NoFrontmatter "no-frontmatter" Fatal,
     /// The frontmatter ends.
     NoEnd "frontmatter-end" Fatal,
@@ -99,9 +99,9 @@ rules! {
     Yaml "yaml" Fatal,
     /// The frontmatter is a list of fields.
     NotFields "not-fields" Fatal,
-    /// There is a description.
+    /// A skill has a description.
     NoDescription "description-missing" Fatal,
-    /// There is a name that can be typed.
+    /// A skill has a name that can be typed.
     NameUnusable "name-unusable" Fatal,
     /// The frontmatter is the first thing in the file.
     NotFirst "frontmatter-first" Wrong,
@@ -133,9 +133,9 @@ rules! {
     Disable "disable-model-invocation-form" Wrong,
     /// The file is called `SKILL.md`.
     FileName "file-name" Wrong,
-    /// There are no more problems than anybody would read.
+    /// A skill has no more problems than a person would read.
     More "more" Wrong,
-    /// There are instructions.
+    /// A skill has instructions.
     BodyEmpty "body-empty" Advice,
     /// The instructions have at most 500 lines and 5,000 tokens.
     BodyLong "body-long" Advice,

@@ -40,7 +40,7 @@ impl SkillOrigin {
 /// The status of a skill: whether it is used, and if not, why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SkillStatus {
-    /// Used.
+    /// The skill is used.
     Used,
     /// The folder that it comes from is not trusted.
     Untrusted,
@@ -49,12 +49,12 @@ pub enum SkillStatus {
         /// The difference, or the reason why the skill cannot be compared.
         why: String,
     },
-    /// Another of the same name goes before it.
+    /// Another skill of the same name goes before it.
     Shadowed {
         /// The directory of the other.
         by: PathBuf,
     },
-    /// Unusable, because of this problem.
+    /// The skill cannot be used because of this problem.
     Skipped(Problem),
 }
 
@@ -174,7 +174,7 @@ impl Skill {
         skill
     }
 
-    /// By which it is called; of one that has no name, what its directory is called.
+    /// Returns the name of the skill, or that of its directory if it has none.
     pub fn name(&self) -> &str {
         if self.manifest.name.is_empty() { &self.directory } else { &self.manifest.name }
     }
@@ -204,7 +204,7 @@ impl Skill {
         Ok(Activation { name, text, hash, listing })
     }
 
-    /// All that is wrong with it, by line, and with what the instructions take counted too.
+    /// Returns the problems of the skill by line, also whether its instructions take too many tokens.
     pub fn check(&self, tokens: &Tokens) -> Vec<Problem> {
         let mut problems = self.problems.clone();
         let took = tokens.count(&self.read().0.body);
@@ -219,7 +219,7 @@ impl Skill {
         problems
     }
 
-    /// The files beside its `SKILL.md`, as many as a model is told of.
+    /// Returns the files beside its `SKILL.md`, as many as a model is told of.
     pub fn files(&self) -> FileListing {
         match &self.snapshot {
             Some(snapshot) => snapshot.listing(self.file_name(), skill_files::FILES_MAX),
@@ -227,7 +227,7 @@ impl Skill {
         }
     }
 
-    /// A file of the skill, by its path from the directory of the skill. Never one that lies elsewhere.
+    /// Returns a file of the skill, by its path from the directory of the skill. Never one that lies elsewhere.
     pub fn file(&self, path: &str) -> Result<SkillFile, SkillError> {
         let bytes = match &self.snapshot {
             Some(snapshot) => self.file_in(snapshot, path)?,

@@ -16,7 +16,7 @@ use super::error::SkillError;
 /// A file that lies beside a `SKILL.md`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkillFileInfo {
-    /// From the directory of the skill.
+    /// The path from the directory of the skill.
     pub path: String,
     /// The length in bytes.
     pub bytes: u64,
@@ -116,11 +116,11 @@ pub(super) fn list(disk: &dyn Disk, dir: &Path, except: &Path) -> FileListing {
                 _ if path == except || is_passed_over(&entry.name) => {}
                 Shape::Directory if depth < DEPTH_MAX => left.push_back((path, depth + 1)),
                 Shape::Directory => listing.more = true,
-                Shape::File => listing.files.extend(beside(disk, dir, &path, &path)),
+                Shape::File => listing.files.extend(skill_file_info(disk, dir, &path, &path)),
                 Shape::Link => {
                     // Directories behind links are not walked: nothing is lost that has no other name.
                     let real = follow(disk, dir, &path).ok().flatten();
-                    listing.files.extend(real.and_then(|real| beside(disk, dir, &path, &real)));
+                    listing.files.extend(real.and_then(|real| skill_file_info(disk, dir, &path, &real)));
                 }
                 Shape::Special => {}
             }
@@ -130,7 +130,7 @@ pub(super) fn list(disk: &dyn Disk, dir: &Path, except: &Path) -> FileListing {
     listing
 }
 
-fn beside(disk: &dyn Disk, dir: &Path, path: &Path, real: &Path) -> Option<SkillFileInfo> {
+fn skill_file_info(disk: &dyn Disk, dir: &Path, path: &Path, real: &Path) -> Option<SkillFileInfo> {
     let info = disk.inspect(real).ok().filter(|info| info.shape == Shape::File)?;
     let name = path.strip_prefix(dir).ok()?.to_str()?;
     Some(SkillFileInfo { path: name.to_owned(), bytes: info.len })

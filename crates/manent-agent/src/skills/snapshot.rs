@@ -138,9 +138,9 @@ impl SkillSnapshot {
     /// Returns what differs from an earlier snapshot, by path.
     pub fn differences(&self, before: &SkillSnapshot) -> Vec<FileDifference> {
         let differing = differing(&before.0, &self.0).into_iter();
-        let shown = |path: &String| shown(path, before.0.get(path), self.0.get(path));
+        let describe = |path: &String| describe_difference(path, before.0.get(path), self.0.get(path));
         differing
-            .map(|(path, word)| FileDifference { path: path.clone(), word, shown: shown(path) })
+            .map(|(path, word)| FileDifference { path: path.clone(), word, shown: describe(path) })
             .collect()
     }
 
@@ -230,7 +230,7 @@ fn read_link(
 }
 
 /// Shows one file that differs.
-fn shown(path: &str, old: Option<&SnapshotEntry>, new: Option<&SnapshotEntry>) -> String {
+fn describe_difference(path: &str, old: Option<&SnapshotEntry>, new: Option<&SnapshotEntry>) -> String {
     let mut text = String::new();
     let what = |entry: Option<&SnapshotEntry>, of: fn(&SnapshotEntry) -> String| {
         entry.map_or_else(|| "nothing".to_owned(), of)

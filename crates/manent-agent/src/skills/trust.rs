@@ -29,7 +29,7 @@ use crate::ledger::Ledger;
 pub struct TrustedFolders {
     /// The blobs that hold the copies, or `None` if the store has none.
     blobs: Option<Arc<dyn Blobs>>,
-    /// With the hash of the copy; `None`: an earlier version kept none.
+    /// The folders, each with the hash of its copy; `None` if an earlier version kept no copy.
     folders: BTreeMap<PathBuf, Option<String>>,
     trouble: Option<String>,
 }
@@ -46,7 +46,7 @@ struct StoredCopies {
 /// The trust decision about a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TrustState {
-    /// Not trusted.
+    /// The folder is not trusted.
     None,
     /// Trusted, but the copy of what was trusted is not available, for this reason.
     WithoutCopy(&'static str),

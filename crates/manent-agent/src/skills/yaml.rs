@@ -7,7 +7,7 @@
 use granit_parser::{Event, Parser, ScalarStyle, ScanError};
 use serde_json::Value as Json;
 
-/// One value and where it stands.
+/// A value and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Node {
     pub(super) line: u32,
@@ -164,7 +164,7 @@ fn is_number_or_bool(text: &str) -> bool {
     is_special || (begins && (digits.parse::<f64>().is_ok() || is_prefixed))
 }
 
-/// Deeper than any frontmatter has a reason to be.
+/// The deepest nesting that is read.
 const DEPTH_MAX: usize = 16;
 
 #[cfg(test)]

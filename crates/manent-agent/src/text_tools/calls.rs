@@ -11,9 +11,9 @@ use crate::providers::ToolCall;
 /// The strictness with which JSON is taken for a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CallContext {
-    /// Between marks, where only calls stand: arguments may be missing.
+    /// Text between marks, where only calls stand: arguments may be missing.
     Marked,
-    /// In plain text, where it may be an example or data: the arguments must be there, and nothing else.
+    /// Plain text, where JSON may be an example or data: the arguments must be there, and nothing else.
     Unmarked,
 }
 

@@ -365,12 +365,12 @@ fn json_value(text: &str, is_end: bool, tools: &[String]) -> Option<(usize, Call
 /// The context that the current line gives to its next character.
 #[derive(Debug, Default)]
 struct LineContext {
-    /// Anything but space came.
+    /// True after anything but space.
     has_text: bool,
-    /// Anything but space and the mark of a list came.
+    /// True after anything but space and the mark of a list.
     has_prose: bool,
     indent: usize,
-    /// No call is looked for until the end of the line.
+    /// True if no call is looked for until the end of the line.
     is_plain: bool,
     /// The number of ticks that opened code within the line, or 0.
     code: usize,

@@ -97,9 +97,9 @@ impl ToolSpec {
         if let Some((name, _)) = given.into_iter().next() {
             let nearest = nearest(&name, self.parameters.iter().map(|m| m.name));
             let meant = nearest.map(|n| format!(", did you mean {n:?}?")).unwrap_or_default();
-            return Err(self.wrong(format!("nobody knows {:?}{meant}", text::shown(&name))));
+            return Err(self.wrong(format!("nobody knows {:?}{meant}", text::excerpt(&name))));
         }
-        serde_json::from_value(Value::Object(read)).map_err(|e| self.wrong(text::shown(&e.to_string())))
+        serde_json::from_value(Value::Object(read)).map_err(|e| self.wrong(text::excerpt(&e.to_string())))
     }
 
     /// Returns the error for wrong arguments, with a description of the right ones.
@@ -129,7 +129,7 @@ impl ToolSpec {
         }
         let read = |raw: &str| {
             serde_json::from_str::<Value>(raw)
-                .map_err(|e| self.wrong(format!("they are no JSON ({})", text::shown(&e.to_string()))))
+                .map_err(|e| self.wrong(format!("they are no JSON ({})", text::excerpt(&e.to_string()))))
         };
         let value = match read(raw)? {
             // An object in quotes.
@@ -166,9 +166,9 @@ impl ParameterType {
             }
             (ParameterType::Number { max }, value) => match whole(&value) {
                 Some(number) if number <= max => Ok(number.into()),
-                _ => Err(shown(&value)),
+                _ => Err(describe_value(&value)),
             },
-            (_, value) => Err(shown(&value)),
+            (_, value) => Err(describe_value(&value)),
         }
     }
 }
@@ -184,9 +184,9 @@ fn whole(value: &Value) -> Option<u64> {
     }
 }
 
-fn shown(value: &Value) -> String {
+fn describe_value(value: &Value) -> String {
     match value {
-        Value::String(_) | Value::Number(_) | Value::Bool(_) => text::shown(&value.to_string()),
+        Value::String(_) | Value::Number(_) | Value::Bool(_) => text::excerpt(&value.to_string()),
         other => kind_of(other).to_owned(),
     }
 }

@@ -152,12 +152,12 @@ fn missed(bytes: &[u8], old: &str) -> String {
              and copy them exactly"
         );
     }
-    let alike = alike(&lines, old);
-    if alike.is_empty() {
+    let similar = similar_lines(&lines, old);
+    if similar.is_empty() {
         return "does not hold \"old\", nor anything like it; read the file and copy the text exactly"
             .to_owned();
     }
-    let shown: Vec<String> = alike
+    let shown: Vec<String> = similar
         .iter()
         .map(|&at| format!("{:>6}\t{}", at + 1, text::cut_line(lines[at], SHOWN_CHARS)))
         .collect();
@@ -170,32 +170,32 @@ fn blanks_apart(lines: &[&str], old: &str) -> Option<usize> {
         old.lines().map(text::collapse_whitespace).skip_while(String::is_empty).collect();
     let wanted = &wanted[..=wanted.iter().rposition(|line| !line.is_empty())?];
     let lines: Vec<String> =
-        lines.iter().take(ALIKE_LINES_MAX).map(|line| text::collapse_whitespace(line)).collect();
+        lines.iter().take(COMPARED_LINES_MAX).map(|line| text::collapse_whitespace(line)).collect();
     lines.windows(wanted.len()).position(|window| window == wanted).map(|at| at + 1)
 }
 
-/// The lines most like the first one of a text, best first.
-fn alike(lines: &[&str], old: &str) -> Vec<usize> {
+/// Returns the lines that are most similar to the first one of a text, best first.
+fn similar_lines(lines: &[&str], old: &str) -> Vec<usize> {
     let short = |line: &str| line.trim().chars().take(COMPARED_CHARS).collect::<String>();
     let Some(wanted) = old.lines().map(short).find(|line| !line.is_empty()) else { return Vec::new() };
     let near = |a: usize, b: usize| a.min(b) * 2 >= a.max(b);
     let mut scored: Vec<(f64, usize)> = lines
         .iter()
-        .take(ALIKE_LINES_MAX)
+        .take(COMPARED_LINES_MAX)
         .enumerate()
         .map(|(at, line)| (short(line), at))
         .filter(|(line, _)| near(line.len(), wanted.len()))
         .map(|(line, at)| (strsim::normalized_levenshtein(&line, &wanted), at))
-        .filter(|(score, _)| *score >= ALIKE)
+        .filter(|(score, _)| *score >= SIMILARITY_MIN)
         .collect();
     scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    scored.into_iter().take(ALIKE_SHOWN).map(|(_, at)| at).collect()
+    scored.into_iter().take(SIMILAR_SHOWN).map(|(_, at)| at).collect()
 }
 
 const NUMBERS_MAX: usize = 20;
-const ALIKE: f64 = 0.6;
-const ALIKE_SHOWN: usize = 3;
+const SIMILARITY_MIN: f64 = 0.6;
+const SIMILAR_SHOWN: usize = 3;
 /// The number of lines that are compared: comparing takes time.
-const ALIKE_LINES_MAX: usize = 20_000;
+const COMPARED_LINES_MAX: usize = 20_000;
 const COMPARED_CHARS: usize = 100;
 const SHOWN_CHARS: usize = 200;

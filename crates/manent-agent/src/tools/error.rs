@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ToolError {
-    /// Nobody knows the tool.
+    /// No tool has this name.
     #[error("there is no tool {name:?}; {}the tools are {all}", did_you_mean(nearest.as_deref()))]
     NoSuchTool {
         /// The name that was called.
@@ -37,7 +37,7 @@ pub enum ToolError {
     /// A path that leads to something that is hidden.
     #[error("{0:?} may not be used: it is hidden from tools; go on without it")]
     Hidden(String),
-    /// There is no such file.
+    /// The file does not exist.
     #[error("there is no {path:?} in the workspace; {}search_files finds names", did_you_mean(nearest.as_deref()))]
     NoFile {
         /// The path that was asked for.
@@ -66,7 +66,7 @@ pub enum ToolError {
     /// The request cannot be carried out.
     #[error("{0}")]
     Refused(String),
-    /// Somebody stopped it.
+    /// The call was stopped.
     #[error("stopped before it was done")]
     Stopped,
 }

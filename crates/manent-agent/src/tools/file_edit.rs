@@ -81,7 +81,7 @@ impl Job for EditJob {
 
 /// Returns a unified diff of a file before and after, as much of it as anybody reads.
 pub(crate) fn unified_diff(path: &str, before: Option<&[u8]>, after: &[u8]) -> String {
-    let path = &text::one_line(path, text::WHAT_CHARS);
+    let path = &text::one_line_excerpt(path, text::WHAT_CHARS);
     let from = if before.is_some() { format!("a/{path}") } else { "/dev/null".to_owned() };
     let before = before.unwrap_or_default();
     if let Some(what) = text::binary(before).or_else(|| text::binary(after)) {
@@ -125,7 +125,7 @@ fn replace(
 ) -> Result<(), ToolError> {
     let mut now = workspace.again(resolved)?;
     check(workspace, &mut now)?;
-    // Whoever allowed it must have been told why it was asked.
+    // The person who allowed it must have been told this reason.
     if now.once_because != resolved.once_because {
         return Err(changed(resolved));
     }

@@ -49,7 +49,7 @@ pub use error::ToolError;
 pub(crate) use file_edit::unified_diff;
 pub(crate) use recall::{remembered, time_of};
 pub use remember::{MemorySink, RememberOutcome};
-pub(crate) use text::{beginning, collapse_whitespace, one_line};
+pub(crate) use text::{beginning, collapse_whitespace, one_line_excerpt};
 pub(crate) use workspace::glob;
 
 /// The environment of the tools.
@@ -83,7 +83,7 @@ pub trait Shell: fmt::Debug + Send + Sync {
 pub struct CommandRequest<'a> {
     /// A line of shell.
     pub command: &'a str,
-    /// After this time it is ended.
+    /// The time after which the command is ended.
     pub timeout: Duration,
     /// Additional permissions for this one command.
     pub extras: GitPermissions,
@@ -103,11 +103,11 @@ pub struct GitPermissions {
 pub struct CommandResult {
     /// The output, cut to the limit of the shell.
     pub output: String,
-    /// If it ended by itself.
+    /// The exit code, if the command ended by itself.
     pub exit_code: Option<i32>,
     /// The end of the command in words: `exit code 1`, `killed: out of time`.
     pub ended: String,
-    /// In which sandbox.
+    /// The sandbox in which the command ran.
     pub sandbox: String,
     /// The time it took.
     pub duration: Duration,
@@ -157,9 +157,9 @@ pub struct PreparedCall {
 /// The result of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolResult {
-    /// For the model.
+    /// The text for the model.
     pub content: String,
-    /// Set if the call did not do what was asked.
+    /// True if the call did not do what was asked.
     pub failed: bool,
     /// The exit code of a command that ended by itself.
     pub exit_code: Option<i32>,
@@ -239,7 +239,7 @@ impl Tools {
     fn no_such(&self, name: &str) -> ToolError {
         let names: Vec<&str> = self.specs().map(|spec| spec.name).collect();
         ToolError::NoSuchTool {
-            name: text::shown(name),
+            name: text::excerpt(name),
             nearest: arguments::nearest(name, names.iter().copied()).map(str::to_owned),
             all: names.join(", "),
         }

@@ -67,7 +67,7 @@ impl Job for ReadFileJob {
         }
         let mut lines = LineCollector::new(self.first, self.limit);
         let ended = self.read_blocks(&*file, &mut lines, stop)?;
-        self.told(lines, ended, len)
+        self.make_result(lines, ended, len)
     }
 }
 
@@ -97,7 +97,8 @@ impl ReadFileJob {
         Ok(false)
     }
 
-    fn told(&self, lines: LineCollector, ended: bool, len: u64) -> Result<ToolResult, ToolError> {
+    /// Makes the result of the lines that were read, with notes on the rest of the file.
+    fn make_result(&self, lines: LineCollector, ended: bool, len: u64) -> Result<ToolResult, ToolError> {
         let LineCollector { first, next_shown, count, mut page, broken, returns, .. } = lines;
         let all = if ended { count.to_string() } else { format!("more than {count}") };
         if len == 0 {
@@ -205,7 +206,7 @@ impl LineCollector {
 }
 
 const BLOCK_BYTES: usize = 256 << 10;
-/// Enough for the longest line that is shown, whatever its characters, and a little more.
+/// The bytes that are kept of a line: more than the longest line that is shown has, whatever its characters.
 const KEPT_BYTES_MAX: usize = (text::LINE_CHARS_MAX + 2) * text::CHAR_BYTES_MAX;
 /// Lines of longer files are counted up to here.
 const SCANNED_BYTES_MAX: u64 = 4 << 30;

@@ -77,7 +77,7 @@ impl RecallJob {
 
     fn remembered(&self, out: &mut String) -> manent::Result<()> {
         for item in remembered(&self.store, &self.query, self.limit * 2)?.take(self.limit) {
-            let content = text::one_line(&item.content, QUOTE_CHARS);
+            let content = text::one_line_excerpt(&item.content, QUOTE_CHARS);
             let _ = writeln!(out, "- remembered ({}, item {}): {content}", item.kind, item.id);
         }
         Ok(())
@@ -85,7 +85,7 @@ impl RecallJob {
 }
 
 fn quote(out: &mut String, hit: &Hit) {
-    let text = text::one_line(&hit.snippet.text, QUOTE_CHARS);
+    let text = text::one_line_excerpt(&hit.snippet.text, QUOTE_CHARS);
     let _ = writeln!(out, "- {} #{} ({}, {}): {text}", hit.id.key, hit.seq, hit.role, time_of(hit));
 }
 

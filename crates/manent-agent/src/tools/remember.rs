@@ -53,7 +53,7 @@ pub enum RememberOutcome {
     Known(u64),
 }
 
-/// At once, without anybody who would see to the order of several conversations.
+/// Writes at once on the calling thread, without an order among the calls of several conversations.
 impl MemorySink for Store {
     fn keep(&self, item: &NewItem) -> Result<RememberOutcome, String> {
         let failed = |e: manent::Error| e.to_string();
@@ -141,6 +141,6 @@ impl Job for RememberJob {
 
 /// The number of turns that are searched for the quoted words.
 const TURNS: u64 = 200;
-/// Fewer letters and digits say nothing, in any script.
+/// The fewest letters and digits of a quote: fewer say nothing, in any script.
 const QUOTE_CHARS_MIN: usize = 4;
 const CONTENT_BYTES_MAX: usize = 2000;

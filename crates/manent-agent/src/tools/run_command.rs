@@ -88,7 +88,8 @@ fn once_because(extras: GitPermissions) -> Option<&'static str> {
 }
 
 impl Job for RunCommandJob {
-    /// All of it, where the line for a person does not hold it: nobody should allow what he did not see.
+    /// Returns the whole command where the line for a person does not hold it, because a person must see what he
+    /// allows.
     fn preview(&self) -> Result<Option<String>, ToolError> {
         let is_short = self.command.len() <= text::WHAT_CHARS && !self.command.contains(char::is_control);
         Ok((!is_short).then(|| self.command.clone()))
@@ -104,7 +105,7 @@ impl Job for RunCommandJob {
         let seconds = ran.duration.as_secs_f64();
         let _ = writeln!(content, "[{}, {seconds:.1} s]", ran.ended);
         for note in &ran.notes {
-            let _ = writeln!(content, "[sandbox: {}]", text::one_line(note, NOTE_CHARS_MAX));
+            let _ = writeln!(content, "[sandbox: {}]", text::one_line_excerpt(note, NOTE_CHARS_MAX));
         }
         let (exit_code, sandbox) = (ran.exit_code, Some(ran.sandbox));
         Ok(ToolResult { failed: exit_code != Some(0), exit_code, sandbox, ..ToolResult::of(content) })

@@ -62,7 +62,8 @@ fn prepare(tools: &Tools, raw: &str) -> Result<PreparedCall, ToolError> {
     let Arguments { pattern, glob, path, context } = SPEC.read(raw)?;
     let pattern = pattern.filter(|pattern| !pattern.is_empty());
     let glob = glob.filter(|glob| !glob.is_empty());
-    let sought: Vec<String> = [&pattern, &glob].into_iter().flatten().map(|text| text::shown(text)).collect();
+    let sought: Vec<String> =
+        [&pattern, &glob].into_iter().flatten().map(|text| text::excerpt(text)).collect();
     if sought.is_empty() {
         return Err(SPEC.wrong("there is neither a \"pattern\" nor a \"glob\"".to_owned()));
     }
@@ -82,7 +83,7 @@ fn prepare(tools: &Tools, raw: &str) -> Result<PreparedCall, ToolError> {
 
 fn matcher(pattern: &str) -> Result<RegexMatcher, ToolError> {
     RegexMatcherBuilder::new().size_limit(REGEX_BYTES_MAX).line_terminator(Some(b'\n')).build(pattern).map_err(|e| {
-        let why = text::shown(&e.to_string());
+        let why = text::excerpt(&e.to_string());
         SPEC.wrong(format!(
             "\"pattern\" is no regular expression ({why}); put a backslash before signs that are meant as they are"
         ))
@@ -136,7 +137,7 @@ impl Job for SearchFilesJob {
                 None => found.show(&mut page, &text::cut_line(&name, text::LINE_CHARS_MAX)),
             }
         }
-        Ok(ToolResult::of(self.told(page, &found)))
+        Ok(ToolResult::of(self.finish_page(page, &found)))
     }
 }
 
@@ -179,7 +180,8 @@ impl SearchFilesJob {
         }
     }
 
-    fn told(&self, mut page: TextPage, found: &SearchCounts) -> String {
+    /// Returns the text of the page with a note on what was found and searched.
+    fn finish_page(&self, mut page: TextPage, found: &SearchCounts) -> String {
         let matches = if self.pattern.is_some() { "lines match" } else { "files" };
         let mut note = match found.matches {
             0 => "nothing found".to_owned(),
@@ -217,7 +219,7 @@ struct SearchCounts {
 }
 
 impl SearchCounts {
-    /// One more match, shown if there is room.
+    /// Counts a match, and shows it if there is room.
     fn show(&mut self, page: &mut TextPage, line: &str) {
         self.matches += 1;
         if self.shown < SHOWN_MAX && page.push(line) {

@@ -75,14 +75,14 @@ pub(super) fn cut_line(line: &str, chars_max: usize) -> String {
     }
 }
 
-/// Something that somebody gave, in an error: short, in one line.
-pub(super) fn shown(text: &str) -> String {
-    one_line(text, SHOWN_CHARS)
+/// Returns the beginning of a text for an error message, in one line.
+pub(super) fn excerpt(text: &str) -> String {
+    one_line_excerpt(text, SHOWN_CHARS)
 }
 
 /// Returns the description of a call, in one line for a person: names of files may contain line breaks.
 pub(super) fn what(verb: &str, subject: &str) -> String {
-    format!("{verb} {}", one_line(subject, WHAT_CHARS))
+    format!("{verb} {}", one_line_excerpt(subject, WHAT_CHARS))
 }
 
 /// Replaces each run of blanks and line breaks by one blank.
@@ -90,8 +90,9 @@ pub(crate) fn collapse_whitespace(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A text in one line of at most so many characters.
-pub(crate) fn one_line(text: &str, chars_max: usize) -> String {
+/// Returns a text as one line of at most `chars_max` characters, with `…` where it was cut. Control characters are
+/// replaced, and not escaped as for a terminal: the line goes to models and into records.
+pub(crate) fn one_line_excerpt(text: &str, chars_max: usize) -> String {
     // More than can be shown need not be looked at.
     let head: String = text.chars().take(chars_max * 4 + 1).collect();
     let line = collapse_whitespace(&head);

@@ -29,7 +29,7 @@ pub(super) struct Workspace {
 pub(super) struct ResolvedPath {
     /// The path as it was asked for, from the root of the file system.
     asked: PathBuf,
-    /// Behind all links. Of a file that is not there: where it would be.
+    /// The path behind all links; of a file that does not exist, the path that it would have.
     pub(super) real: PathBuf,
     /// The same from the workspace, for people and rules.
     pub(super) shown: String,
@@ -79,7 +79,7 @@ impl Workspace {
 
     /// The place that a path means: a file, a directory, or nothing yet.
     pub(super) fn resolve(&self, path: &str) -> Result<ResolvedPath, ToolError> {
-        let shown = text::shown(path);
+        let shown = text::excerpt(path);
         if path.is_empty() || path.contains('\0') {
             let why = "is no path; give one from the workspace, such as \"src/main.rs\"".to_owned();
             return Err(ToolError::Unfit { path: shown, why });
@@ -94,7 +94,7 @@ impl Workspace {
             return Ok(resolved);
         }
         let nearest = self.name_like(&resolved);
-        Err(ToolError::NoFile { path: text::shown(path), nearest })
+        Err(ToolError::NoFile { path: text::excerpt(path), nearest })
     }
 
     /// The same place, looked at again: it must be where it was.
@@ -195,7 +195,7 @@ impl Workspace {
         Ok(file)
     }
 
-    /// All bytes of a file that is not too long.
+    /// Reads a file that is not too long.
     pub(super) fn read(&self, resolved: &ResolvedPath) -> Result<Vec<u8>, ToolError> {
         let file = self.open(resolved)?;
         let failed = |e: io::Error| system("read", &resolved.shown, &e);
@@ -238,7 +238,7 @@ pub(crate) fn glob(pattern: &str) -> Result<globset::Glob, String> {
     GlobBuilder::new(pattern)
         .literal_separator(true)
         .build()
-        .map_err(|e| format!("{:?} is no pattern for paths: {}", text::shown(pattern), e.kind()))
+        .map_err(|e| format!("{:?} is no pattern for paths: {}", text::excerpt(pattern), e.kind()))
 }
 
 /// The longest file that is changed or shown as changed.

@@ -3,10 +3,16 @@
 use manent::context::{CompactedContext, CompactionMethod, CompactionReason};
 use manent::tokens::Tokens;
 use manent_agent::config::Config;
-use manent_agent::kernel::{Event, TurnError};
+use manent_agent::kernel::{Event, Kernel, TurnError};
+use manent_agent::policy::Approver;
 use manent_sim::model_server::{Script, replies};
+use serde_json::json;
+use tokio::runtime::Handle;
 
-use crate::fixture::{Fixture, ask, ask_with_events, is_chat, key, log, question, quiet, system_text};
+use crate::fixture::{
+    Fixture, LONG, SYSTEM, ask, ask_with_events, is_chat, key, log, messages, question, quiet, system_text,
+};
+use crate::tools::toolbox;
 
 const SUMMARY: &str = "Goal: the user tells of ships. Facts: /srv/ships/bertha.toml has port 4711.";
 
@@ -149,6 +155,43 @@ async fn what_the_server_counts_is_what_counts() {
     assert!(ours < 700, "by ours there is not: {ours}");
     let record = fixture.store.load(&key("a")).unwrap().turns().nth(1).unwrap().extra.to_owned();
     assert!(record.contains("\"input\":900") && record.contains("\"counted\":"), "{record}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn context_that_is_too_large_after_the_last_round_is_not_compacted_before_the_next_question() {
+    let mut messages_max = usize::MAX;
+    // The first model calls tools until it is ended, and shows how many messages the last request has. That is the
+    // limit for the second: only the context behind the last round is larger.
+    for expected in [0, 1] {
+        let fixture = Fixture::new(|request| match messages(request).pop() {
+            Some((role, text)) if role == "user" && text == "and then?" => replies::ollama("Aye."),
+            _ if !is_chat(request) => replies::ollama(SUMMARY),
+            _ => {
+                let call = json!({"function": {"name": "search_files", "arguments": {"glob": "*"}}});
+                let message = json!({"role": "assistant", "content": "", "tool_calls": [call]});
+                Script::new()
+                    .chunk(replies::ollama_line(&message))
+                    .chunk(replies::ollama_done("stop", 900, 9))
+            }
+        });
+        let workspace = tempfile::tempdir().unwrap();
+        let tools = toolbox(workspace.path(), Approver::Nobody, "");
+        let mut config = quiet();
+        config.limits.max_messages = messages_max;
+        let (runtime, system) = (Handle::current(), SYSTEM.to_owned());
+        let kernel =
+            Kernel::start(&runtime, fixture.store.clone(), fixture.model(), config, system, Some(tools));
+        let conversation = kernel.conversation(&key("a"));
+        let (_, ended) = ask_with_events(&conversation, "look for it").await;
+        let Err(TurnError::Rounds { most }) = ended else { panic!("{ended:?}") };
+        let compactions =
+            || log(&fixture.store, &key("a")).iter().filter(|line| line.role == "compaction").count();
+        assert_eq!((compactions(), fixture.server.requests().len()), (0, most as usize));
+        messages_max = fixture.chats().pop().unwrap().len();
+        assert_eq!(ask(&conversation, "and then?").await.text, "Aye.");
+        assert_eq!(compactions(), expected, "the context was larger than {messages_max} messages by then");
+        kernel.end(LONG).await;
+    }
 }
 
 /// One that counts only what is new to it (a cache) corrects nothing.

@@ -10,7 +10,7 @@ fn catalogue(world: &World, budget: u64) -> Catalogue {
 }
 
 /// The lines of JSON in a catalogue.
-fn told(catalogue: &Catalogue) -> Vec<serde_json::Value> {
+fn json_lines(catalogue: &Catalogue) -> Vec<serde_json::Value> {
     let lines = catalogue.text.lines().filter(|line| line.starts_with('{'));
     lines.map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -27,7 +27,7 @@ fn it_is_one_line_of_json_a_skill_those_of_the_project_first() {
     let catalogue = catalogue(&world, 1000);
     assert_eq!(catalogue.names, ["zeta", "alpha"]);
     assert!(catalogue.text.starts_with("<skills>\n") && catalogue.text.ends_with("</skills>\n"));
-    let lines = told(&catalogue);
+    let lines = json_lines(&catalogue);
     let wanted = serde_json::json!({"name": "zeta", "description": "Of the project.", "where": "project"});
     assert_eq!((lines.len(), &lines[0]), (2, &wanted));
     assert!(catalogue.tokens > 0 && catalogue.tokens <= 1000);
@@ -59,12 +59,12 @@ fn no_description_ends_the_block_or_begins_another() {
         world.write(&format!("store/skills/s{i}/SKILL.md"), text);
     }
     let catalogue = catalogue(&world, 2000);
-    assert_eq!(told(&catalogue).len(), hostile.len());
+    assert_eq!(json_lines(&catalogue).len(), hostile.len());
     assert_eq!(catalogue.text.lines().count(), hostile.len() + 3, "{}", catalogue.text);
     assert_eq!(catalogue.text.matches('<').count(), 2, "{}", catalogue.text);
     assert!(!catalogue.text.contains(['\u{202e}', '\u{e0041}', '\u{2028}', '\u{85}']));
     let names: Vec<String> =
-        told(&catalogue).iter().map(|line| line["name"].as_str().unwrap().to_owned()).collect();
+        json_lines(&catalogue).iter().map(|line| line["name"].as_str().unwrap().to_owned()).collect();
     assert_eq!(names, ["s0", "s1", "s2", "s3", "s4"]);
 }
 
@@ -83,8 +83,8 @@ fn descriptions_are_shortened_before_skills_are_left_out() {
     let tight = catalogue(&world, 800);
     assert_eq!((tight.names.len(), tight.shortened.len(), tight.left_out.len()), (13, 12, 0));
     assert!(tight.tokens <= 800 && tight.tokens > 600, "{}", tight.tokens);
-    assert_eq!(told(&tight)[0]["description"], "Short and sweet.", "short ones stay whole");
-    assert!(told(&tight)[1]["description"].as_str().unwrap().ends_with('…'));
+    assert_eq!(json_lines(&tight)[0]["description"], "Short and sweet.", "short ones stay whole");
+    assert!(json_lines(&tight)[1]["description"].as_str().unwrap().ends_with('…'));
     assert!(tight.shortened.iter().all(|cut| cut.shown < cut.of && cut.shown >= 45), "{:?}", tight.shortened);
     let tighter = catalogue(&world, 250);
     assert!(tighter.tokens <= 250 && !tighter.names.is_empty() && !tighter.left_out.is_empty());

@@ -45,7 +45,7 @@ fn a_skill_that_was_added_after_trusting_is_held_back() {
     assert_eq!(why(&found, "b"), "it was added after its folder was trusted");
     assert_eq!(found.callable().count(), 1);
     let refused = found.call("b", Caller::Model).unwrap_err().to_string();
-    assert!(refused.contains("manent skills trust"), "{refused}");
+    assert!(refused.contains("only the user can trust it"), "{refused}");
     world.trust();
     assert_eq!(lines(&world.find()), ["a project used", "b project used"]);
 }

@@ -43,19 +43,19 @@ struct World {
     root: tempfile::TempDir,
     store: Store,
     session: SessionKey,
-    shell: Arc<Said>,
+    shell: Arc<RecordingShell>,
 }
 
 /// Runs nothing, and notes what it was told to.
 #[derive(Debug, Default)]
-struct Said {
+struct RecordingShell {
     commands: Mutex<Vec<(String, Duration)>>,
     answer: Mutex<Option<Result<CommandResult, String>>>,
     /// The permissions of the last command.
     extras: Mutex<GitPermissions>,
 }
 
-impl Shell for Said {
+impl Shell for RecordingShell {
     fn run(&self, order: &CommandRequest<'_>, _: &dyn Fn() -> bool) -> Result<CommandResult, String> {
         let CommandRequest { command, timeout, extras } = *order;
         *self.extras.lock().unwrap() = extras;

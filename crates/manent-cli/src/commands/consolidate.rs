@@ -86,7 +86,7 @@ fn note_inbox(context: &Context<'_>, store: &Store) -> Result<(), Failure> {
 enum Outcome {
     Done,
     Failed,
-    /// There is no point in going on with others.
+    /// Stops, because the other sessions would fail too.
     Stop,
 }
 

@@ -284,9 +284,9 @@ impl Doctor<'_> {
         let mut newest: Option<Summary> = None;
         let mut hurt = Vec::new();
         for place in Place::ALL {
-            let list =
-                |progress: &mut dyn FnMut(u64, u64)| store.sessions_with(place, None, usize::MAX, progress);
-            let sessions = match self.context.with_progress(list) {
+            let listing =
+                self.context.with_progress(|progress| store.sessions_with(place, None, usize::MAX, progress));
+            let sessions = match listing {
                 Ok(listing) => listing.sessions,
                 Err(e) => {
                     self.broken("sessions", e)?;

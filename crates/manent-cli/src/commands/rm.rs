@@ -5,7 +5,7 @@ use std::io::{BufRead, IsTerminal, Write};
 
 use manent::log::RealDisk;
 use manent::memory::{Filter, Source};
-use manent::{Memory, Place, Purged, SessionKey, Store, StreamId};
+use manent::{Memory, Place, Purged, SessionKey, Space, Store, StreamId};
 use manent_runs::Runs;
 
 use crate::commands::prelude::*;
@@ -103,25 +103,28 @@ impl Purge<'_> {
             return Err(Failure::failed("nothing was removed"));
         }
         let lessons = lessons(self.store, [key.clone()]);
-        let purged = self.store.purge_runs_of(&key)?;
+        let purged = self.store.purge_companions(&key)?;
         self.print_runs(&purged, lessons)?;
-        Ok(!purged.runs.is_empty())
+        Ok(!purged.companions.is_empty())
     }
 
     /// Prints the sessions whose runs are gone, and what may still tell of these runs.
     fn print_runs(&mut self, purged: &Purged, lessons: Result<Lessons, Failure>) -> io::Result<()> {
-        for key in &purged.runs {
+        for StreamId { space, key, .. } in &purged.companions {
             if self.output.wants_json {
-                self.output.json(&json!({"runs": key.as_str(), "status": "purged"}))?;
+                self.output.json(&json!({space.word(): key.as_str(), "status": "purged"}))?;
             } else {
-                self.output.plain(&format!("purged the runs of {}", term::line(key.as_str())))?;
+                let what = format!("purged the {} of {}", space.word(), term::line(key.as_str()));
+                self.output.plain(&what)?;
             }
         }
-        if purged.report {
+        if purged.derived.contains(&Space::Runs) {
             self.context.note("the latest retrospective is gone too: it may have told of them");
         }
-        if !purged.runs.is_empty() {
-            warn_of_lessons(self.context, lessons, &purged.runs);
+        let runs = purged.companions.iter().filter(|at| at.space == Space::Runs);
+        let runs: Vec<SessionKey> = runs.map(|at| at.key.clone()).collect();
+        if !runs.is_empty() {
+            warn_of_lessons(self.context, lessons, &runs);
         }
         Ok(())
     }

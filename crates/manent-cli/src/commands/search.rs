@@ -253,7 +253,7 @@ const KEY_COLUMNS: usize = 48;
 const ROLE_COLUMNS: usize = 16;
 const TIME_COLUMNS: usize = 16;
 const TITLE_COLUMNS_MIN: usize = 8;
-/// With less room than this beside number, role and time, what was said gets a line of its own.
+/// The room beside number, role and time below which the text gets a line of its own.
 const SNIPPET_COLUMNS_MIN: usize = 60;
 const SECOND_LINE: &str = "      ";
 

@@ -152,7 +152,7 @@ fn table(rows: &[&Summary], with_ids: bool, output: &mut Output) -> io::Result<(
             term::fit(&term::line(row.id.key.as_str()), key_columns).into_owned(),
             short_id,
             row.turns.to_string(),
-            when::shown(row.updated_ms, now, output.terminal),
+            when::age_or_timestamp(row.updated_ms, now, output.terminal),
             term::size(row.bytes),
             term::line(&row.title).into_owned(),
         ]

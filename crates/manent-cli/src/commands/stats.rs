@@ -48,7 +48,7 @@ struct Counted {
 }
 
 struct Day {
-    /// Since 1970.
+    /// The number of days since 1970.
     number: i64,
     turns: u64,
     sessions: u64,

@@ -10,6 +10,7 @@ use serde_json::Map;
 
 use super::retro::project_path;
 use crate::commands::prelude::*;
+use crate::hints;
 
 /// Make data sets of what skills did, to train models on
 #[derive(Debug, Args)]
@@ -195,7 +196,7 @@ impl From<DatasetError> for Failure {
             DatasetError::Busy { .. } => Exit::Held,
             _ => Exit::Failed,
         };
-        Failure::new(exit, error.to_string())
+        Failure::new(exit, hints::message_of_dataset(&error))
     }
 }
 
@@ -207,7 +208,7 @@ const FORMATS: [DatasetFormat; 5] = [
     DatasetFormat::Kto,
     DatasetFormat::ShareGpt,
 ];
-/// All of it, in hundredths of a percent.
+/// The whole, in hundredths of a percent.
 const WHOLE: u32 = 10_000;
 
 const NO_SHARE: &str = "a share is between 0% and 100%; write 10% or 0.1";

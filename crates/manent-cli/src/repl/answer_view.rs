@@ -31,15 +31,15 @@ pub(crate) struct AnswerView<'a> {
     context: &'a Context<'a>,
     manner: Manner,
     spinner: Option<indicatif::ProgressBar>,
-    /// Something of the answer was shown, and its last line is open.
+    /// True if a part of the answer was shown and its last line is open.
     open_line: bool,
     thinking: bool,
-    /// On a terminal with colours.
+    /// The formatter of Markdown; `None` without a terminal with colours.
     markdown: Option<Markdown>,
     began: Instant,
     /// The bytes of text and of thoughts that came so far.
     bytes: u64,
-    /// A tool was called.
+    /// True once a tool was called.
     called: bool,
 }
 
@@ -285,7 +285,7 @@ pub(super) fn welcome(chat: &ChatSession<'_>) {
     let Some(tail) = tail else { return };
     // The last turns remind the user what the session is about.
     for turn in tail.turns() {
-        let text = term::one_line(turn.content.trim(), RECENT_CHARS + 1);
+        let text = term::escaped_beginning(turn.content.trim(), RECENT_CHARS + 1);
         let text = term::fit(&text, columns.saturating_sub(RECENT_INDENT));
         faint(&format!("{:>9}  {text}", term::line(turn.role)));
     }

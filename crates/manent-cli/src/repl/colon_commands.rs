@@ -51,7 +51,7 @@ pub(super) enum Argument {
     Key,
     /// The name of a file.
     File,
-    /// One of these words, and more.
+    /// The first word is one of these; more may follow.
     Words(&'static [&'static str]),
 }
 
@@ -248,7 +248,7 @@ fn last_question(chat: &ChatSession<'_>) -> Result<String, Failure> {
         if let Some(turn) = tail.turns().rev().find(|turn| turn.role == "user") {
             return Ok(turn.content.to_owned());
         }
-        // All of them were tool calls.
+        // The other turns were tool calls.
         if (tail.turns().len() as u64) < turns {
             return Err(Failure::not_found(format!("nothing was asked in {} yet", chat.key)));
         }

@@ -18,7 +18,7 @@ use manent::log::{AtomicFile, CommitSync, Error, FileLock, LockMode};
 pub(super) struct HistoryFile {
     disk: Arc<dyn Disk>,
     home: PathBuf,
-    /// Something is wrong with the file, and a warning said so: it is left alone.
+    /// True if the file cannot be used; a warning said why, and it is left as it is.
     unused: bool,
 }
 

@@ -278,7 +278,7 @@ fn is_open(text: &str) -> bool {
 }
 
 const HINTED_BYTES_MAX: usize = 16 << 10;
-/// Shorter lines are drawn as they come.
+/// The length from which a line is not drawn at each character.
 const BURST_FROM_BYTES: usize = 4 << 10;
 
 #[cfg(test)]

@@ -59,7 +59,7 @@ pub(crate) fn ask(
             if shown.is_ok() {
                 shown = view.event(&event, &chat.shutdown);
             }
-            // Nobody reads it any more: what came is kept, and the rest need not come.
+            // The output is closed: what came is kept, and the rest is not needed.
             if shown.is_err() {
                 stream.stop();
             }
@@ -95,7 +95,7 @@ fn report_failure(
     let (message, saved) = match question_saved {
         Saved::No => (format!("not saved: {}", failure.message), Saved::No),
         Saved::Yes if is_store => {
-            // Something of an answer may have been shown, or done.
+            // A part of the answer may have been shown, or a tool run.
             let saved = if view.has_shown() { Saved::No } else { Saved::Yes };
             (format!("no answer is saved: {}; the question is kept", failure.message), saved)
         }

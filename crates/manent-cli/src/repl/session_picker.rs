@@ -144,7 +144,7 @@ impl Screen {
 /// A key that means something to a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Key {
-    /// Up by so many lines.
+    /// Moves up by this number of lines.
     Up(usize),
     Down(usize),
     Enter,
@@ -357,7 +357,7 @@ impl SessionList {
         let front =
             format!("{key}  {ago}  {:>5} turn{plural}  {}", summary.turns, term::line(&summary.title));
         match &row.snippet {
-            Some(snippet) => format!("{front}  … {}", term::one_line(snippet, usize::MAX)),
+            Some(snippet) => format!("{front}  … {}", term::escaped_beginning(snippet, usize::MAX)),
             None => front,
         }
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use manent::memory::{Filter, Kind, NewItem};
 use manent::{
-    Error, Growth, LogItem, Place, Query, Reader, Record, SessionKey, Start, Store, StoreOptions, StreamId,
-    Streams, turn,
+    Error, Growth, LogItem, Place, Query, Reader, Record, SessionKey, Space, Start, Store, StoreOptions,
+    StreamId, Streams, turn,
 };
 use manent_runs::retrospective::Reports;
 use manent_runs::{NewAttempt, NewRun, NewVerdict, RunEnd, RunName, Runs, Status};
@@ -282,7 +282,7 @@ pub(crate) fn runs_are_kept_judged_and_purged(make: Make<'_>) {
     assert_eq!(seen, [("lint".to_owned(), Status::Success)]);
     assert!(Reports::open(&store).expect("kept here").last().is_none());
     let purged = store.purge(&[live(&store, "work")], false).expect("purged");
-    assert_eq!(purged.runs, std::slice::from_ref(&work));
+    assert_eq!(purged.companions, [StreamId::live_in(Space::Runs, &work)]);
     assert!(runs.log(&work).expect("looked for").is_none());
 }
 

@@ -52,7 +52,7 @@ pub struct PlaceStats {
     pub sessions: u64,
     /// Their own turns.
     pub turns: u64,
-    /// About how many tokens these have.
+    /// The estimated number of tokens of these.
     pub tokens: u64,
     /// Bytes on the disk.
     pub bytes: u64,
@@ -229,7 +229,7 @@ fn all_rows(snapshot: &Snapshot) -> IndexResult<Vec<Arc<Row>>> {
     snapshot.rows.iter().map(RowRef::row).collect()
 }
 
-/// Those written last, of which only as many are read as are wanted.
+/// Returns the rows that were written last, of which only as many are read as are wanted.
 pub(crate) fn page(rows: &[&RowRef], since_ms: Option<i64>, limit: usize) -> IndexResult<Vec<Summary>> {
     let mut wanted: Vec<&RowRef> =
         rows.iter().copied().filter(|row| since_ms.is_none_or(|ms| row.updated_ms() >= ms)).collect();
@@ -270,7 +270,7 @@ pub struct Summary {
     pub title: String,
     /// The number of turns, including those that a fork shares with its parent.
     pub turns: u64,
-    /// About how many tokens its turns have.
+    /// The estimated number of tokens of its turns.
     pub tokens: u64,
     /// The time of the first record, else of the file, in milliseconds since 1970.
     pub created_ms: i64,
@@ -278,7 +278,7 @@ pub struct Summary {
     pub updated_ms: i64,
     /// The length of the file in bytes.
     pub bytes: u64,
-    /// Some of it cannot be read.
+    /// True if some of it cannot be read.
     pub damaged: bool,
     /// The reason why it, or anything more of it, cannot be read.
     pub unread: Option<String>,

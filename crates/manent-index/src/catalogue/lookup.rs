@@ -42,8 +42,8 @@ impl Index {
         in_memory.or_else(|| self.by_key(on_disk)).unwrap_or_default()
     }
 
-    /// Asks what is in memory. `None` if nothing is, or if a thread reads much and would have to be waited for: then
-    /// the catalogue on the disk answers.
+    /// Asks what is in memory. `None` if nothing is, or if a thread reads much, which saves its steps: then the
+    /// catalogue on the disk answers.
     fn known_now<T>(&self, ask: impl FnOnce(&LoadedIndex) -> T) -> Option<T> {
         if self.is_reading() {
             return None;
@@ -77,6 +77,7 @@ impl Index {
             }
         }
         state.snapshot = None;
+        state.generation += 1;
         drop(state);
         self.refresh(Save::Now, &mut |_, _| {}).map(|_| ())
     }

@@ -67,6 +67,11 @@ impl LostSession {
         self.row.native
     }
 
+    /// Returns the place and the name under which the session was known.
+    pub(crate) fn name(&self) -> (Place, &str) {
+        (self.row.place(), &self.row.name)
+    }
+
     pub(crate) fn is_of(&self, key: &SessionKey) -> bool {
         self.row.key == key.as_str()
     }
@@ -147,8 +152,9 @@ impl PresentSessions {
         self.keys.insert(key.to_owned());
     }
 
-    /// Ours are known by their ids, wherever they go. Of another program's, any session of the key will do: it has no
-    /// id while it is live, or one that cannot be a name, and gets one when it is put away.
+    /// Returns whether a lost session is there. Ours are known by their ids, wherever they go. Of another program's,
+    /// any session of the key will do: it has no id while it is live, or one that cannot be a name, and gets one when
+    /// it is put away.
     fn holds(&self, gone: &LostSession) -> bool {
         let is_name = |id: &str| !id.is_empty() && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
         let by_id = gone.is_ours() && is_name(&gone.row.id);
@@ -206,6 +212,15 @@ pub(crate) fn drop_gone(loaded: &mut LoadedIndex, gone: &[Arc<Row>]) {
     loaded.unsaved_rows += gone.len();
 }
 
+/// Takes out the rows of streams that others stand in the place of, and remembers these.
+pub(crate) fn drop_replaced(loaded: &mut LoadedIndex, replaced: &[Arc<Row>]) {
+    let numbers: HashSet<u64> = replaced.iter().map(|row| row.number).collect();
+    loaded.rows.retain(|row| !numbers.contains(&row.number()));
+    let lost = replaced.iter().filter_map(|row| LostSession::of(row));
+    loaded.gone.extend(lost.map(|gone| LostSession { replaced: true, ..gone }));
+    loaded.unsaved_rows += replaced.len();
+}
+
 impl Index {
     /// Decides which of the sessions that went are lost, when everything was looked at. `found`: what was read in this
     /// refresh.
@@ -232,21 +247,21 @@ impl Index {
     }
 
     /// Drops the sessions that are being purged, by this or another process.
-    fn drop_purges(&self, gone: &mut Vec<LostSession>) {
-        let mut leaving = self.dir.as_ref().map(IndexDir::purges).unwrap_or_default();
-        leaving.extend(lock(&self.purged).iter().cloned());
-        gone.retain(|gone| !leaving.iter().any(|leaving| leaving.is_row(&gone.row)));
+    pub(crate) fn drop_purges(&self, gone: &mut Vec<LostSession>) {
+        let mut purges = self.dir.as_ref().map(IndexDir::purges).unwrap_or_default();
+        purges.extend(lock(&self.purged).iter().cloned());
+        gone.retain(|gone| !purges.iter().any(|purge| purge.is_row(&gone.row)));
     }
 
     /// Announces a purge, before anything is removed. A disk that is full does not hinder it: then a crash makes it
     /// look like a loss.
     pub fn announce_purge(&self, sessions: &[StreamId]) {
-        let leaving = |at: &StreamId| PendingPurge { key: at.key.as_str().to_owned(), id: at.id.clone() };
-        let leaving: Vec<PendingPurge> = sessions.iter().map(leaving).collect();
+        let pending = |at: &StreamId| PendingPurge { key: at.key.as_str().to_owned(), id: at.id.clone() };
+        let purges: Vec<PendingPurge> = sessions.iter().map(pending).collect();
         if let Some(dir) = self.dir.as_ref() {
-            let _ = dir.add_purges(&leaving);
+            let _ = dir.add_purges(&purges);
         }
-        lock(&self.purged).extend(leaving);
+        lock(&self.purged).extend(purges);
     }
 
     /// The sessions that the catalogue once read and that are nowhere now. Nothing is changed, and no record is read.
@@ -332,6 +347,7 @@ impl Index {
         loaded.gone = others;
         let meant: Vec<LostSession> = meant;
         loaded.unsaved_rows += meant.len();
+        state.generation += 1;
         drop(state);
         if !meant.is_empty() {
             self.refresh(Save::Now, &mut |_, _| {})?;
@@ -351,6 +367,7 @@ impl Index {
             new.push(gone.clone());
         }
         loaded.unsaved_rows += new.len();
+        state.generation += 1;
         drop(state);
         if !new.is_empty() {
             // If this cannot be saved, the next command reports the losses again.

@@ -125,8 +125,8 @@ fn bring_up(
     Ok(())
 }
 
-/// A catalogue of so many bytes has some thousands of rows: below that, looking at every stream takes no time.
+/// The length of a catalogue of some thousands of rows: below that, looking at every stream takes no time.
 pub(crate) const LARGE_BYTES: u64 = 512 * 1024;
-/// More than this is no page.
+/// The largest number of rows of a page.
 const PAGE_MAX: usize = 1000;
 const NOTED_MAX: usize = 10_000;

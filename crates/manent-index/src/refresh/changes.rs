@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use manent_store::{
-    ChangeKind, Cursor, KnownStreams, ListDetail, Place, Selector, SessionKey, StreamState, Version, clock,
+    ChangeKind, Cursor, KnownStreams, ListDetail, Place, Selector, SessionKey, StreamChange, StreamState,
+    Version, clock,
 };
 
 use crate::catalogue::{Row, RowRef};
@@ -44,12 +45,18 @@ impl KnownStreams for KnownRows<'_> {
     }
 
     fn version(&self, place: Place, name: &str) -> Option<Version> {
-        let is_it = |row: &&RowRef| row.place() == place && row.name().is_ok_and(|other| other == name);
-        self.rows.iter().find(is_it).map(RowRef::version)
+        row_of(self.rows, place, name).map(RowRef::version)
     }
 
     fn is_complete(&self) -> bool {
         self.is_complete
+    }
+}
+
+impl Survey {
+    /// Returns the number of bytes that are to be read.
+    pub(crate) fn unread_bytes(&self) -> u64 {
+        self.differences.0.iter().map(ChangedStream::unread_bytes).sum()
     }
 }
 
@@ -68,11 +75,14 @@ pub(crate) fn survey(
     let answer = corpus.changes(&looked, &loaded.cursor)?;
     let (mut changed, mut gone) = (Vec::new(), Vec::new());
     if !answer.streams.is_empty() {
-        let rows = loaded.rows.iter().map(|row| Ok(((row.place(), row.name()?), row)));
-        let by_name = rows.collect::<IndexResult<HashMap<_, _, foldhash::fast::RandomState>>>()?;
+        // A map of all names costs more than a few searches through the rows.
+        let by_name = if answer.streams.len() > FEW_CHANGES { Some(by_name(&loaded.rows)?) } else { None };
         for change in answer.streams {
-            let old = by_name.get(&(change.place, change.name.as_str()));
-            let old = old.map(|row| row.row()).transpose()?;
+            let old = match &by_name {
+                Some(rows) => rows.get(&(change.place, change.name.as_str())).copied(),
+                None => row_of(&loaded.rows, change.place, &change.name),
+            };
+            let old = old.map(RowRef::row).transpose()?;
             match change.kind.state() {
                 None => gone.extend(old),
                 Some(StreamState { version, bytes }) => changed.push(ChangedStream {
@@ -90,15 +100,33 @@ pub(crate) fn survey(
     Ok(Survey { differences: (changed, gone), cursor: answer.cursor, checked_ms, written_log_bytes })
 }
 
+fn row_of<'a>(rows: &'a [RowRef], place: Place, name: &str) -> Option<&'a RowRef> {
+    rows.iter().find(|row| row.place() == place && row.name().is_ok_and(|other| other == name))
+}
+
+type RowsByName<'a> = HashMap<(Place, &'a str), &'a RowRef, foldhash::fast::RandomState>;
+
+fn by_name(rows: &[RowRef]) -> IndexResult<RowsByName<'_>> {
+    rows.iter().map(|row| Ok(((row.place(), row.name()?), row))).collect()
+}
+
 /// Returns true if every known stream is still where it was.
 pub(crate) fn is_all_there(loaded: &mut LoadedIndex, corpus: &dyn Corpus) -> RefreshResult<bool> {
-    let rows = KnownRows { rows: &loaded.rows, is_complete: false };
+    Ok(!recheck(loaded, corpus)?.iter().any(|change| change.kind == ChangeKind::Gone))
+}
+
+/// Compares the rows with the streams once more, just before they are written.
+///
+/// Streams whose version is unknown need no look of their own here: what counts is whether they are gone, which a
+/// backend that watches its streams reports. So its answer is taken as complete, and no directory is listed while the
+/// right to write is held.
+pub(crate) fn recheck(loaded: &mut LoadedIndex, corpus: &dyn Corpus) -> RefreshResult<Vec<StreamChange>> {
+    let rows = KnownRows { rows: &loaded.rows, is_complete: true };
     let changes = corpus.changes(&rows, &loaded.cursor)?;
     if changes.streams.is_empty() {
         loaded.cursor = changes.cursor;
-        return Ok(true);
     }
-    Ok(!changes.streams.iter().any(|change| change.kind == ChangeKind::Gone))
+    Ok(changes.streams)
 }
 
 /// Drops the rows of files that are not sessions of their own: what interrupted packing left beside the plain file, and
@@ -187,5 +215,7 @@ pub(crate) fn settle_forks(rows: &mut [RowRef]) -> IndexResult<bool> {
     Ok(settled)
 }
 
+/// The number of changes up to which their rows are looked for one by one.
+const FEW_CHANGES: usize = 8;
 /// The maximum number of ancestors of a fork that are compared.
 const LINEAGE_MAX: usize = 64;

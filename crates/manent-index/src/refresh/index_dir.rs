@@ -5,8 +5,10 @@
 //! <uuid>.words     a segment; never changed
 //! news             sessions that were written recently, in large stores
 //! leaving          sessions that are being purged
-//! lock             held by the process that writes the index
+//! lock             held by the process that writes the index, for one write at a time
 //! ```
+//!
+//! The lock of the directory itself is held by the process that builds much of the index.
 //!
 //! A segment is valid as soon as the catalogue names it. Segments that the catalogue does not name are left from a
 //! process that died, and the next write removes them.
@@ -64,8 +66,9 @@ impl IndexDir {
     }
 
     /// Returns the edition and the open catalogue: while that is open, its file number is not used for another one.
-    pub(crate) fn hold_edition(&self) -> (Option<Edition>, Option<Box<dyn Blob>>) {
+    pub(crate) fn hold_edition(&self) -> (Option<Edition>, Option<Arc<dyn Blob>>) {
         let blob = self.blobs.open(&self.name(CATALOGUE)).ok().flatten();
+        let blob: Option<Arc<dyn Blob>> = blob.map(Arc::from);
         let held = blob.as_ref().map(|blob| blob.version());
         let is_held = |edition: &Edition| held.is_none_or(|held| held == edition.version);
         (self.edition().filter(is_held), blob)
@@ -116,14 +119,14 @@ impl IndexDir {
     }
 
     /// Notes sessions that are going to be purged, durably: if the purge is cut off, nobody takes them for lost.
-    pub(crate) fn add_purges(&self, leaving: &[PendingPurge]) -> io::Result<()> {
+    pub(crate) fn add_purges(&self, purges: &[PendingPurge]) -> io::Result<()> {
         // Without a catalogue, nobody knows of them.
         if self.edition().is_none() || !self.is_ours()? {
             return Ok(());
         }
         let mut lines = Vec::new();
-        for leaving in leaving {
-            serde_json::to_writer(&mut lines, leaving)?;
+        for purge in purges {
+            serde_json::to_writer(&mut lines, purge)?;
             lines.push(b'\n');
         }
         self.blobs.append(&self.name(PURGES), &lines, Durability::Sync)?;
@@ -132,14 +135,14 @@ impl IndexDir {
 
     /// Returns the sessions that are being purged.
     pub(crate) fn purges(&self) -> Vec<PendingPurge> {
-        self.lines(PURGES).map(|(leaving, _)| leaving).unwrap_or_default()
+        self.lines(PURGES).map(|(purges, _)| purges).unwrap_or_default()
     }
 
     /// Removes the list of pending purges once the catalogue has a row of none of them.
     pub(crate) fn drop_purges(&self, rows: &[Arc<Row>]) {
-        let Ok((leaving, bytes)) = self.lines::<PendingPurge>(PURGES) else { return };
-        let is_known = |leaving: &PendingPurge| rows.iter().any(|row| leaving.is_row(row));
-        if bytes > 0 && !leaving.iter().any(is_known) && self.lines_bytes(PURGES) == bytes {
+        let Ok((purges, bytes)) = self.lines::<PendingPurge>(PURGES) else { return };
+        let is_known = |purge: &PendingPurge| rows.iter().any(|row| purge.is_row(row));
+        if bytes > 0 && !purges.iter().any(is_known) && self.lines_bytes(PURGES) == bytes {
             let _ = self.remove(PURGES);
         }
     }
@@ -184,6 +187,12 @@ impl IndexDir {
         Ok(lock)
     }
 
+    /// Takes the lock of the process that builds much of the index, which keeps nobody from writing; `None` if another
+    /// process has it for as long as that.
+    pub(crate) fn lock_build(&self, wait: Duration) -> io::Result<Option<Lock>> {
+        self.blobs.lock(&self.folder, "", wait)
+    }
+
     /// Waits until no process writes the index. Returns false if that takes longer than `wait`. Creates nothing.
     pub(crate) fn wait_for_writer(&self, wait: Duration) -> io::Result<bool> {
         self.blobs.wait_for(&self.folder, LOCK, wait)
@@ -223,6 +232,11 @@ impl IndexDir {
             ours && !segments.iter().any(|segment| segment.name == *name)
         };
         Ok(self.blobs.list(&self.folder)?.into_iter().filter(is_stray).collect())
+    }
+
+    /// Returns the names of all files.
+    pub(crate) fn names(&self) -> io::Result<HashSet<String>> {
+        Ok(self.blobs.list(&self.folder)?.into_iter().collect())
     }
 
     /// Returns true if there is nothing but the lock.

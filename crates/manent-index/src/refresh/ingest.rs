@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use manent_log::{Entry, LogEnd, LogItem};
 use manent_store::sync::lock;
@@ -16,7 +17,7 @@ use manent_store::{
 use crate::catalogue::listing::shorten;
 use crate::catalogue::{Row, RowRef};
 use crate::corpus::{Content, Corpus, Document};
-use crate::error::{Error, Result};
+use crate::error::{Error, IndexResult, Result};
 use crate::query::ranking::NEIGHBOURS;
 use crate::refresh::RefreshResult;
 use crate::refresh::index_dir::IndexDir;
@@ -119,8 +120,7 @@ pub(crate) fn ingest(
     let is_single = listed.id.space.single_key().is_some();
     let at = if is_single { StreamId::single(listed.id.space) } else { listed.id.clone() };
     let modified_ms = listed.modified_ms;
-    let mut gathering =
-        StreamIngest { corpus, intake, modified_ms, taken: false, sought: None, trouble: None };
+    let mut ingest = StreamIngest { corpus, intake, modified_ms, taken: false, sought: None, trouble: None };
     // A key leads to one file. Another file that would be the stream of that key too is not read.
     if changed.place == Place::Live && row.id.is_empty() {
         let read = corpus.live_outside(&listed.id.key)?;
@@ -132,20 +132,20 @@ pub(crate) fn ingest(
     }
     let grown = old.filter(|old| old.unreadable.is_empty() && only_grew(old, changed));
     let read = match grown.and_then(|old| Some((old, old.last?))) {
-        Some((old, last)) => gathering.go_on(&at, old, last, &mut row),
+        Some((old, last)) => ingest.go_on(&at, old, last, &mut row),
         None => Ok(false),
     };
     let read = match read {
         Ok(true) => Ok(()),
         Ok(false) => {
             // The neighbours that were remembered of it are outdated.
-            gathering.intake.begin_session();
-            gathering.read_all(&at, old, &mut row)
+            ingest.intake.begin_session();
+            ingest.read_all(&at, old, &mut row)
         }
         Err(e) => Err(e),
     };
-    let taken = gathering.taken;
-    match (read, gathering.trouble) {
+    let taken = ingest.taken;
+    match (read, ingest.trouble) {
         (_, Some(trouble)) => Err(trouble),
         (Ok(()), None) => Ok(row),
         // Not settled: the obstacle may go away without the stream changing.
@@ -180,7 +180,7 @@ struct StreamIngest<'a, 'b> {
     corpus: &'a dyn Corpus,
     intake: &'a mut SegmentSink<'b>,
     modified_ms: i64,
-    /// Something was taken in.
+    /// True once a record was taken in.
     taken: bool,
     /// The last record that was read before, until it is met again.
     sought: Option<RecordRef>,
@@ -432,7 +432,7 @@ pub(crate) struct BatchResult {
     pub(crate) rows: Vec<RowRef>,
     pub(crate) segments: Vec<SegmentHandle>,
     pub(crate) next_number: u64,
-    /// Some streams were no longer where the survey saw them, and may be elsewhere.
+    /// True if streams were no longer where the survey saw them, and may be elsewhere.
     pub(crate) lost: bool,
 }
 
@@ -448,7 +448,7 @@ pub(crate) fn read_batch(
     batch: &[ChangedStream],
     moved: &MovedStreams,
     next_number: u64,
-    onto: Option<&IndexDir>,
+    spill: Option<&Spill<'_>>,
     publish: Publish<'_>,
     progress: &mut dyn FnMut(u64),
 ) -> RefreshResult<BatchResult> {
@@ -458,14 +458,15 @@ pub(crate) fn read_batch(
         corpus,
         batch,
         moved,
-        onto,
+        spill,
         publish,
         next: AtomicUsize::new(0),
         number: AtomicU64::new(next_number),
         done: AtomicU64::new(0),
         lost: AtomicBool::new(false),
     };
-    let parts: Vec<Part> = with_helpers(threads, || reading.work(&mut |_| {}), || reading.work(progress));
+    let parts: Vec<Part> = with_helpers(threads, || reading.work(&mut |_| {}), || reading.work(progress))
+        .map_err(|died| Error::Index(died.to_string()))?;
     let (mut rows, mut segments) = (Vec::with_capacity(batch.len()), Vec::new());
     for part in parts {
         let (some_rows, some_segments) = part?;
@@ -483,7 +484,7 @@ struct Reading<'a> {
     corpus: &'a dyn Corpus,
     batch: &'a [ChangedStream],
     moved: &'a MovedStreams,
-    onto: Option<&'a IndexDir>,
+    spill: Option<&'a Spill<'a>>,
     publish: Publish<'a>,
     next: AtomicUsize,
     number: AtomicU64,
@@ -498,9 +499,11 @@ impl Reading<'_> {
         let rows: RefCell<Vec<RowRef>> = RefCell::default();
         let mut segments = Vec::new();
         let mut published = 0;
+        // The stream that is just being read.
+        let current: RefCell<Option<StreamRead>> = RefCell::default();
         let mut give = |bytes: Vec<u8>| {
-            let segment = self.keep(bytes)?;
             let rows = rows.borrow();
+            let segment = self.keep(bytes, &rows[published..], current.borrow().as_ref())?;
             (self.publish)(&rows[published..], &segment);
             published = rows.len();
             segments.push(segment);
@@ -521,6 +524,8 @@ impl Reading<'_> {
             let by_name = changed.old.clone().filter(|old| old.id == id);
             let old = by_name.or_else(|| self.take_moved(&listed.id));
             let number = self.number.fetch_add(1, Ordering::Relaxed);
+            *current.borrow_mut() =
+                Some(StreamRead { place: changed.place, name: changed.name.clone(), id: id.to_owned() });
             let mut row = ingest(self.corpus, changed, &listed, old.as_deref(), number, &mut intake)?;
             if row.unreadable.is_empty() {
                 row.read_at = changed.seen_at;
@@ -528,6 +533,7 @@ impl Reading<'_> {
                 self.lost.store(true, Ordering::Relaxed);
             }
             rows.borrow_mut().push(row.into());
+            *current.borrow_mut() = None;
             let done =
                 self.done.fetch_add(changed.unread_bytes(), Ordering::Relaxed) + changed.unread_bytes();
             progress(done);
@@ -545,23 +551,85 @@ impl Reading<'_> {
     }
 
     /// Stores a segment on the disk if it is large, else in memory; in memory too if the disk does not take it.
-    fn keep(&self, mut bytes: Vec<u8>) -> Result<SegmentHandle> {
-        if let Some(dir) = self.onto
+    fn keep(
+        &self,
+        mut bytes: Vec<u8>,
+        rows: &[RowRef],
+        current: Option<&StreamRead>,
+    ) -> Result<SegmentHandle> {
+        if let Some(spill) = self.spill
             && bytes.len() as u64 >= SAVE_BYTES
-            && let Ok(named) = dir.put_segment(&mut bytes)
-            && let Ok(segment) = dir.segment(&named)
+            && let Some(handle) = spill.put(self.corpus, &mut bytes, rows, current)
         {
-            return Ok(SegmentHandle { segment: Arc::new(segment), named: Some(named) });
+            return Ok(handle);
         }
         SegmentHandle::in_memory(bytes).map_err(|broken| Error::Index(broken.to_string()))
     }
 }
 
-/// From so many bytes of logs on, the index is saved, so that the next process does not read them again.
+/// A stream of which a segment holds records.
+struct StreamRead {
+    place: Place,
+    name: String,
+    id: String,
+}
+
+impl StreamRead {
+    fn of(row: &RowRef) -> IndexResult<StreamRead> {
+        let row = row.row()?;
+        Ok(StreamRead { place: row.place(), name: row.name.clone(), id: row.id.clone() })
+    }
+
+    /// Returns whether the stream is still where it was read.
+    fn is_there(&self, corpus: &dyn Corpus) -> bool {
+        let listed = corpus.list(self.place, Selector::Name(&self.name), ListDetail::Header);
+        listed.is_ok_and(|listed| listed.first().is_some_and(|listed| listed.id.id == self.id))
+    }
+}
+
+/// The disk as a place for segments that no catalogue names yet.
+///
+/// A segment is written with the right to write held for that moment, and only if all streams of which it holds records
+/// are still there: whoever purged one was told that no byte of it is left, and removes what was written before.
+pub(crate) struct Spill<'a> {
+    dir: &'a IndexDir,
+    wait: Duration,
+    /// False once the right to write could not be had, which is not waited for again.
+    is_possible: Mutex<bool>,
+}
+
+impl Spill<'_> {
+    pub(crate) fn new(dir: &IndexDir, wait: Duration) -> Spill<'_> {
+        Spill { dir, wait, is_possible: Mutex::new(true) }
+    }
+
+    fn put(
+        &self,
+        corpus: &dyn Corpus,
+        bytes: &mut Vec<u8>,
+        rows: &[RowRef],
+        current: Option<&StreamRead>,
+    ) -> Option<SegmentHandle> {
+        // One thread after the other: they would wait for each other at the lock on the disk.
+        let mut is_possible = lock(&self.is_possible);
+        let writing = if *is_possible { self.dir.write(self.wait).ok().flatten() } else { None };
+        *is_possible = writing.is_some();
+        let _writing = writing?;
+        let read = rows.iter().map(StreamRead::of).collect::<IndexResult<Vec<_>>>().ok()?;
+        if !read.iter().chain(current).all(|stream| stream.is_there(corpus)) {
+            return None;
+        }
+        let named = self.dir.put_segment(bytes).ok()?;
+        let segment = Arc::new(self.dir.segment(&named).ok()?);
+        Some(SegmentHandle { segment, named: Some(named) })
+    }
+}
+
+/// The number of bytes of logs from which on the index is saved, so that the next process does not read them again.
 pub(crate) const SAVE_BYTES: u64 = 256 * 1024;
 /// The number of bytes that are read between two saves when everything is read anew.
 pub(crate) const BATCH_BYTES: u64 = 1024 * 1024 * 1024;
-/// Less than this is read sooner than threads are begun.
+/// The number of bytes below which reading is faster than starting threads.
 const ALONE_BYTES: u64 = 4 * 1024 * 1024;
 const THREADS_MAX: usize = 4;
 /// The memory that a segment may take while it is made, in each thread: with it, the whole process stays below 100 MiB

@@ -16,7 +16,7 @@ use crate::segment::builder::merge;
 use crate::segment::view::{SegmentView, connect};
 
 /// The rows and segments of the index, in memory and on the disk.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct LoadedIndex {
     pub(crate) rows: Vec<RowRef>,
     pub(crate) next_number: u64,
@@ -24,7 +24,7 @@ pub(crate) struct LoadedIndex {
     /// The catalogue on the disk that this goes on from.
     pub(crate) edition: Option<Edition>,
     /// Keeps the number of that file from being used again.
-    pub(crate) catalogue: Option<Box<dyn Blob>>,
+    pub(crate) catalogue: Option<Arc<dyn Blob>>,
     /// Bytes of logs, and rows, that are not on the disk yet.
     pub(crate) unsaved_bytes: u64,
     pub(crate) unsaved_rows: usize,
@@ -120,6 +120,16 @@ impl LoadedIndex {
     pub(crate) fn forget_names(&mut self) {
         self.edition = None;
         self.segments.iter_mut().for_each(|handle| handle.named = None);
+    }
+
+    /// Forgets the names of segments that another process removed, because no catalogue named them. They are written
+    /// again from what is held open.
+    pub(crate) fn forget_removed_names(&mut self, dir: &IndexDir) -> IndexResult<()> {
+        let there = dir.names()?;
+        for handle in &mut self.segments {
+            handle.named.take_if(|named| !there.contains(&named.name));
+        }
+        Ok(())
     }
 
     pub(crate) fn views(&self) -> Vec<SegmentView> {

@@ -2,11 +2,13 @@
 //!
 //! A refresh loads the index if another process replaced it, compares every row with the streams (`changes.rs`), reads
 //! what changed (`ingest.rs`), and saves the result if enough accumulated (`loaded.rs`). It is repeated if streams or
-//! index change meanwhile.
+//! index change meanwhile. Where much changed, reading it is a build, which holds no lock that others wait for
+//! (`build.rs`).
 //!
 //! A program that writes much also gets a background thread that refreshes now and then ([`Background`]). No caller
 //! waits for it and no answer needs it, because every search refreshes first; it only makes that refresh short.
 
+pub(crate) mod build;
 pub(crate) mod changes;
 pub(crate) mod index_dir;
 pub(crate) mod ingest;
@@ -18,17 +20,18 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use manent_store::sync::lock;
-use manent_store::{Lock, ProgressFn, SessionKey, Version};
+use manent_store::{Cursor, Lock, ProgressFn, SessionKey, Version};
 
-use crate::catalogue::RowRef;
 use crate::catalogue::listing::IndexState;
 use crate::catalogue::lookup::ByKey;
 use crate::catalogue::missing::{PendingPurge, PresentSessions, drop_gone, known_by_id, replace_rows};
+use crate::catalogue::{Row, RowRef};
 use crate::corpus::Corpus;
 use crate::error::{Error, IndexDamage, IndexResult, Result};
-use crate::refresh::changes::{Differences, drop_copies, is_all_there, settle_forks, survey};
+use crate::refresh::build::BUILD_BYTES;
+use crate::refresh::changes::{Survey, drop_copies, is_all_there, settle_forks, survey};
 use crate::refresh::index_dir::IndexDir;
-use crate::refresh::ingest::{BATCH_BYTES, ChangedStream, MovedStreams, SAVE_BYTES, grouped, read_batch};
+use crate::refresh::ingest::{MovedStreams, SAVE_BYTES, read_batch};
 use crate::refresh::loaded::{LoadedIndex, SegmentHandle, Snapshot};
 
 /// An index over a [`Corpus`], shared by all that use it in this process.
@@ -36,8 +39,10 @@ use crate::refresh::loaded::{LoadedIndex, SegmentHandle, Snapshot};
 pub struct Index {
     pub(crate) corpus: Arc<dyn Corpus>,
     pub(crate) dir: Option<IndexDir>,
-    /// Locked by the thread that refreshes the index, for as long as that takes.
+    /// The rows and segments that are known. Not locked while a build reads.
     pub(crate) state: Mutex<State>,
+    /// Held by the thread that builds, for as long as that takes.
+    building: Mutex<()>,
     /// The part that was read so far, while a thread reads much. Never locked for long.
     reading: Mutex<Option<PartialIndex>>,
     /// The catalogue on the disk, for callers that ask for single streams before anything is loaded.
@@ -62,6 +67,28 @@ pub(crate) struct State {
     saved_at: Option<Instant>,
     /// The error of the last save.
     unsaved_because: Option<String>,
+    /// Counts the changes of `loaded` that a build which is under way must not undo.
+    pub(crate) generation: u64,
+}
+
+impl State {
+    /// Notes the outcome of a save. One that failed changes no answer: everything is still in memory.
+    fn note_saved(&mut self, saved: IndexResult<()>, save: Save) -> RefreshResult<()> {
+        self.snapshot = None;
+        self.saved_at = Some(Instant::now());
+        match saved {
+            Ok(()) => {
+                self.unsaved_because = None;
+                Ok(())
+            }
+            Err(IndexDamage::Wrong(why)) => Err(RefreshError::Damaged(why)),
+            Err(IndexDamage::Disk(e)) if save != Save::Sometimes => Err(Error::Index(e.to_string()).into()),
+            Err(IndexDamage::Disk(e)) => {
+                self.unsaved_because = Some(e.to_string());
+                Ok(())
+            }
+        }
+    }
 }
 
 /// Selects when a refresh writes the index to the disk.
@@ -71,7 +98,8 @@ pub(crate) enum Save {
     Sometimes,
     /// All changes, now; it is an error if that cannot be done.
     Now,
-    /// All changes, now, and also where nothing changed: files that a dead process left go with it.
+    /// All that is known, now, and also where nothing changed: files that a dead process left go with it. Where much is
+    /// to be read, only what is gone is taken out.
     Anyway,
 }
 
@@ -147,6 +175,7 @@ impl Index {
             corpus,
             dir,
             state: Mutex::default(),
+            building: Mutex::default(),
             reading: Mutex::default(),
             by_key: Mutex::default(),
             purged: Mutex::default(),
@@ -173,7 +202,7 @@ impl Index {
         }
     }
 
-    /// Returns whether a thread is reading much, so that [`Index::state`] stays locked for long.
+    /// Returns whether a thread is reading much, so that [`Index::state`] lacks much.
     pub(crate) fn is_reading(&self) -> bool {
         lock(&self.reading).is_some()
     }
@@ -188,7 +217,7 @@ impl Index {
         self.load(&mut state);
         let loaded = state.loaded.get_or_insert_default();
         let survey = survey(loaded, &*self.corpus, self.dir.as_ref(), false).ok()?;
-        let total = survey.differences.0.iter().map(ChangedStream::unread_bytes).sum();
+        let total = survey.unread_bytes();
         if total < MUCH_BYTES {
             return None;
         }
@@ -235,20 +264,38 @@ impl Index {
         Ok(state)
     }
 
-    /// Reads what changed since the last refresh, and returns what is known now.
+    /// Reads what changed since the last refresh, and returns what is known now. Where much changed, this is a build
+    /// (`build.rs`).
     pub(crate) fn refresh(&self, save: Save, progress: ProgressFn<'_>) -> Result<Arc<Snapshot>> {
-        let mut state = lock(&self.state);
-        for left in (0..TRIES).rev() {
-            let this = if left > 0 { Attempt::Early } else { Attempt::Last };
+        let mut turn = None;
+        let mut left = TRIES;
+        while left > 0 {
+            let this = if left > 1 { Attempt::Early } else { Attempt::Last };
+            let mut state = lock(&self.state);
             self.load(&mut state);
             let all_read = state.snapshot.as_ref().is_some_and(|snapshot| snapshot.all_read);
             let loaded = state.loaded.get_or_insert_default();
-            let looked = survey(loaded, &*self.corpus, self.dir.as_ref(), all_read).map(|survey| {
-                (loaded.cursor, loaded.checked_ms) = (survey.cursor, survey.checked_ms);
-                loaded.written_log_bytes = survey.written_log_bytes;
-                survey.differences
-            });
-            match looked.and_then(|found| self.refresh_once(&mut state, save, this, found, &mut *progress)) {
+            let refreshed = match (survey(loaded, &*self.corpus, self.dir.as_ref(), all_read), &turn) {
+                (Err(e), _) => Err(e),
+                (Ok(survey), _) if survey.unread_bytes() < BUILD_BYTES => {
+                    self.refresh_once(&mut state, save, this, survey, &mut *progress)
+                }
+                (Ok(survey), _) if save == Save::Anyway => {
+                    self.forget_known(&mut state, &survey.differences.1)
+                }
+                (Ok(survey), Some(turn)) => {
+                    let (after, built) = self.build(state, (save, this), survey, turn, &mut *progress);
+                    state = after;
+                    built
+                }
+                // Whoever had it before has perhaps read everything.
+                (Ok(_), None) => {
+                    drop(state);
+                    turn = Some(self.take_turn());
+                    continue;
+                }
+            };
+            match refreshed {
                 Ok(()) => {
                     let State { loaded, snapshot, .. } = &mut *state;
                     let loaded = loaded.get_or_insert_default();
@@ -261,6 +308,7 @@ impl Index {
                 Err(RefreshError::Failed(e)) => return Err(e),
             }
             state.snapshot = None;
+            left -= 1;
         }
         Err(Error::Index("it changes faster than it can be read; try again".to_owned()))
     }
@@ -279,7 +327,9 @@ impl Index {
             return Err(Error::Index(BEING_WRITTEN.to_owned()));
         }
         if dir.is_empty()? {
-            lock(&self.state).loaded = None;
+            let mut state = lock(&self.state);
+            (state.loaded, state.generation) = (None, state.generation + 1);
+            drop(state);
             // Whoever emptied it may have died before that was sure to last.
             return dir.sync().map_err(|e| Error::Index(e.to_string()));
         }
@@ -289,6 +339,7 @@ impl Index {
         };
         let mut state = lock(&self.state);
         (state.loaded, state.snapshot) = (None, None);
+        state.generation += 1;
         match dir.write(Duration::ZERO) {
             Ok(Some(_writing)) => dir.clear().map_err(|_| e),
             // Where others can write, none of us does: there is nobody to wait for.
@@ -301,6 +352,7 @@ impl Index {
     pub(crate) fn mark_stale(&self, numbers: &[u64]) {
         let mut state = lock(&self.state);
         state.snapshot = None;
+        state.generation += 1;
         let Some(loaded) = &mut state.loaded else { return };
         // A change that was reported before is not reported again: look at everything.
         loaded.is_checked = false;
@@ -318,6 +370,7 @@ impl Index {
 
     fn discard(&self, state: &mut State) {
         let edition = self.dir.as_ref().and_then(IndexDir::edition);
+        state.generation += 1;
         (state.loaded, state.snapshot) = (Some(LoadedIndex { edition, ..LoadedIndex::default() }), None);
         if let Some(dir) = &self.dir
             // Where there is nothing, nothing is made, not even the store.
@@ -364,64 +417,35 @@ impl Index {
         state: &mut State,
         save: Save,
         this: Attempt,
-        (changed, gone): Differences,
+        survey: Survey,
         progress: ProgressFn<'_>,
     ) -> RefreshResult<()> {
+        let total = survey.unread_bytes();
+        let Survey { differences: (changed, gone), cursor, checked_ms, written_log_bytes } = survey;
+        let loaded = state.loaded.get_or_insert_default();
+        (loaded.checked_ms, loaded.written_log_bytes) = (checked_ms, written_log_bytes);
         if changed.is_empty() && gone.is_empty() {
-            let loaded = state.loaded.get_or_insert_default();
+            loaded.cursor = cursor;
             loaded.is_checked = true;
             self.settle_gone(loaded, &PresentSessions::default())?;
             return self.save(state, save, this);
         }
         state.snapshot = None;
-        let total: u64 = changed.iter().map(ChangedStream::unread_bytes).sum();
-        // Much work is done on the disk, and by one process alone.
-        let on_disk = total >= SAVE_BYTES && (save, this) != (Save::Sometimes, Attempt::Last);
-        let much = total >= MUCH_BYTES;
-        let writing = if on_disk { self.begin_writing(state, self.wait)? } else { None };
-        let loaded = state.loaded.get_or_insert_default();
-        let _reading = much.then(|| {
-            *lock(&self.reading) = Some(PartialIndex::new(loaded, total));
-            ReadingGuard(self)
-        });
+        state.generation += 1;
         loaded.is_checked = false;
         // Until everything was read, the cursor would hide what else came.
-        let cursor = std::mem::take(&mut loaded.cursor);
+        loaded.cursor = Cursor::default();
         let moved: MovedStreams = Mutex::new(known_by_id(&loaded.gone, &gone).collect());
-        let (mut done, mut lost, mut found) = (0, false, PresentSessions::default());
-        for batch in grouped(changed, ChangedStream::unread_bytes, |bytes, _| bytes < BATCH_BYTES) {
-            let bytes: u64 = batch.iter().map(ChangedStream::unread_bytes).sum();
-            let onto = self.dir.as_ref().filter(|_| writing.is_some());
-            let mut tell = |now: u64| {
-                self.note_read(done + now);
-                progress(done + now, total);
-            };
-            let publish = |rows: &[RowRef], segment: &SegmentHandle| self.note_segment(rows, segment);
-            let read =
-                read_batch(&*self.corpus, &batch, &moved, loaded.next_number, onto, &publish, &mut tell)?;
-            loaded.next_number = read.next_number;
-            lost |= read.lost;
-            replace_rows(loaded, &batch, read.rows, &mut found)?;
-            loaded.segments.extend(read.segments);
-            loaded.unsaved_bytes += bytes;
-            loaded.unsaved_rows += batch.len();
-            done += bytes;
-            if let (Some(dir), true) = (&self.dir, writing.is_some() && bytes >= BATCH_BYTES) {
-                // A step that need not be done again if somebody kills us. If it fails, the last one says so.
-                let _ = loaded.save(dir);
-            }
-        }
-        drop_gone(loaded, &gone);
-        let has_copies = drop_copies(&mut loaded.rows, &*self.corpus)?;
-        let settled = settle_forks(&mut loaded.rows)? && !lost;
-        if settled {
-            self.settle_gone(loaded, &found)?;
-        }
-        loaded.is_checked = settled && !has_copies;
-        if !has_copies {
-            // Copies have no rows, and count as soon as the others go: they are looked for every time.
-            loaded.cursor = cursor;
-        }
+        let mut found = PresentSessions::default();
+        let mut tell = |now: u64| progress(now, total);
+        let next_number = loaded.next_number;
+        let read = read_batch(&*self.corpus, &changed, &moved, next_number, None, &|_, _| {}, &mut tell)?;
+        loaded.next_number = read.next_number;
+        replace_rows(loaded, &changed, read.rows, &mut found)?;
+        loaded.segments.extend(read.segments);
+        loaded.unsaved_bytes += total;
+        loaded.unsaved_rows += changed.len();
+        let settled = self.settle(loaded, &gone, &found, read.lost, cursor)?;
         if !settled && this == Attempt::Early {
             return Err(RefreshError::Unsettled);
         }
@@ -429,10 +453,30 @@ impl Index {
         if !loaded.gone.is_empty() && this == Attempt::Early && self.is_outdated(loaded) {
             return Err(RefreshError::Outdated);
         }
-        if let (Some(dir), Some(writing)) = (&self.dir, writing) {
-            return write_down(state, &*self.corpus, dir, &writing, save);
-        }
         self.save(state, save, this)
+    }
+
+    /// Settles what depends on all rows, when everything was read. Returns false if some streams must be read again.
+    fn settle(
+        &self,
+        loaded: &mut LoadedIndex,
+        gone: &[Arc<Row>],
+        found: &PresentSessions,
+        lost: bool,
+        cursor: Cursor,
+    ) -> RefreshResult<bool> {
+        drop_gone(loaded, gone);
+        let has_copies = drop_copies(&mut loaded.rows, &*self.corpus)?;
+        let settled = settle_forks(&mut loaded.rows)? && !lost;
+        if settled {
+            self.settle_gone(loaded, found)?;
+        }
+        loaded.is_checked = settled && !has_copies;
+        if !has_copies {
+            // Copies have no rows, and count as soon as the others go: they are looked for every time.
+            loaded.cursor = cursor;
+        }
+        Ok(settled)
     }
 
     /// Tells callers that take a partial answer how many bytes were read.
@@ -525,31 +569,18 @@ fn write_down(
         return Err(RefreshError::Unsettled);
     }
     let saved = loaded.save(dir);
-    state.snapshot = None;
-    state.saved_at = Some(Instant::now());
-    match saved {
-        Ok(()) => {
-            state.unsaved_because = None;
-            Ok(())
-        }
-        Err(IndexDamage::Wrong(why)) => Err(RefreshError::Damaged(why)),
-        Err(IndexDamage::Disk(e)) if save != Save::Sometimes => Err(Error::Index(e.to_string()).into()),
-        Err(IndexDamage::Disk(e)) => {
-            state.unsaved_because = Some(e.to_string());
-            Ok(())
-        }
-    }
+    state.note_saved(saved, save)
 }
 
-/// From so many unread bytes on, reading takes so long that a caller may prefer a partial answer.
+/// The number of unread bytes from which on reading takes so long that a caller may prefer a partial answer.
 const MUCH_BYTES: u64 = 4 * 1024 * 1024;
 /// The message for an index that another process is writing.
 const BEING_WRITTEN: &str = "another process is writing it";
 /// The number of attempts when other processes write the index meanwhile.
 pub(crate) const TRIES: u32 = 5;
-/// A catalogue of so few rows is written in a moment: it is kept up with every change.
+/// The number of rows up to which a catalogue is written in a moment, so that it is kept up with every change.
 const SMALL_STORE_ROWS: usize = 2000;
-/// But not with every question.
+/// The time between two saves of such a catalogue, so that it is not written with every question.
 const SAVE_PAUSE: Duration = Duration::from_secs(2);
 
 /// Says whether an index may start a thread that keeps it near the streams.
@@ -557,7 +588,7 @@ const SAVE_PAUSE: Duration = Duration::from_secs(2);
 pub enum Background {
     /// A thread may be started.
     Allowed,
-    /// No thread is started: everything is done by the thread that asks.
+    /// Starts no thread: everything is done by the thread that asks.
     Never,
 }
 
@@ -576,7 +607,7 @@ fn keep_up(index: &Weak<Index>) {
     }
 }
 
-/// A process that wrote so often is one that stays.
+/// The number of writes that tell a process which stays from one that ends.
 const ENOUGH: u64 = 100;
 const PAUSE: Duration = Duration::from_secs(2);
 

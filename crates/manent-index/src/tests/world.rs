@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::ops::Deref;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use crate::{
 pub(super) struct World {
     pub(super) index: Arc<Index>,
     pub(super) corpus: Arc<Lines>,
+    pub(super) blobs: Option<Arc<dyn Blobs>>,
 }
 
 impl World {
@@ -38,10 +40,45 @@ impl World {
     }
 
     fn new(streams: Arc<dyn Streams>, blobs: Option<Arc<dyn Blobs>>) -> World {
-        let corpus = Arc::new(Lines { streams, gate: Gate::default() });
-        let dir = blobs.map(|blobs| IndexDir::new(blobs, "index"));
+        let corpus = Arc::new(Lines { streams, gate: Gate::default(), compared: Mutex::default() });
+        let dir = blobs.clone().map(|blobs| IndexDir::new(blobs, FOLDER));
         let index = Index::new(corpus.clone(), dir, Background::Never, Duration::ZERO);
-        World { index, corpus }
+        World { index, corpus, blobs }
+    }
+
+    /// The same streams and the same files of the index, as another process has them.
+    pub(super) fn of_another_process(&self) -> World {
+        World::new(self.corpus.streams.clone(), self.blobs.clone())
+    }
+
+    /// Another process, which waits for this one as long as it takes.
+    pub(super) fn of_another_process_that_waits(&self) -> World {
+        let world = self.of_another_process();
+        let dir = self.blobs.clone().map(|blobs| IndexDir::new(blobs, FOLDER));
+        let index = Index::new(world.corpus.clone(), dir, Background::Never, Duration::from_mins(2));
+        World { index, ..world }
+    }
+
+    /// Removes a stream for good, as a purge does.
+    pub(super) fn purge(&self, key: &str) -> crate::Result<()> {
+        let key = SessionKey::new(key).unwrap();
+        let header = self.corpus.list(Place::Live, Selector::Key(&key), ListDetail::Header).unwrap();
+        self.index.announce_purge(std::slice::from_ref(&header[0].id));
+        self.corpus.streams.delete(&header[0].id, Duration::ZERO).unwrap();
+        self.index.forget()
+    }
+
+    /// Returns the files of the index in which these bytes stand.
+    pub(super) fn files_with(&self, bytes: &[u8]) -> Vec<String> {
+        let blobs = self.blobs.as_ref().unwrap();
+        let mut names = blobs.list(FOLDER).unwrap();
+        names.retain(|name| {
+            let Some(blob) = blobs.open(&format!("{FOLDER}/{name}")).unwrap() else { return false };
+            let mut read = vec![0; blob.len() as usize];
+            crate::pages::fill(&*blob, &mut read, 0).unwrap();
+            memchr::memmem::find(&read, bytes).is_some()
+        });
+        names
     }
 
     pub(super) fn append(&self, key: &str, role: &str, text: &str) {
@@ -70,11 +107,18 @@ impl World {
     }
 }
 
-/// Lines of JSON as documents. Opening a stream waits while the gate is shut.
+const FOLDER: &str = "index";
+
+/// The content of a record at which readers wait while the gate is shut for it.
+pub(super) const GATE: &str = "gate";
+
+/// Lines of JSON as documents. Opening a stream, and reading a record of [`GATE`], waits while the gate is shut.
 #[derive(Debug)]
 pub(super) struct Lines {
     streams: Arc<dyn Streams>,
     pub(super) gate: Gate,
+    /// For each comparison of all streams, whether the answer of a backend that watches them was good enough.
+    pub(super) compared: Mutex<Vec<bool>>,
 }
 
 /// Holds readers back, so that a test sees what happens while they read.
@@ -83,6 +127,8 @@ pub(super) struct Gate {
     /// The key of the stream whose readers wait, and how many do.
     shut: Mutex<(Option<String>, usize)>,
     changed: Condvar,
+    /// The number of records of [`GATE`] that were read.
+    passed: AtomicUsize,
 }
 
 impl Gate {
@@ -101,7 +147,12 @@ impl Gate {
         drop(self.changed.wait_while(shut, |(_, waiting)| *waiting == 0).unwrap());
     }
 
+    pub(super) fn times_passed(&self) -> usize {
+        self.passed.load(Ordering::Relaxed)
+    }
+
     fn pass(&self, key: &str) {
+        self.passed.fetch_add(usize::from(key == GATE), Ordering::Relaxed);
         let mut shut = self.shut.lock().unwrap();
         if shut.0.as_deref() == Some(key) {
             shut.1 += 1;
@@ -118,6 +169,7 @@ impl Corpus for Lines {
     }
 
     fn changes(&self, known: &dyn KnownStreams, since: &Cursor) -> Result<Changes> {
+        self.compared.lock().unwrap().push(known.is_complete());
         self.streams.changes(Space::Sessions, known, since)
     }
 
@@ -141,7 +193,12 @@ impl Corpus for Lines {
         let line: serde_json::Value = serde_json::from_slice(entry.bytes).ok()?;
         let text = |name: &str| line[name].as_str().map(|text| Cow::Owned(text.to_owned()));
         let content = match (text("role"), text("content")) {
-            (Some(role), Some(text)) => Content::Text { role, text },
+            (Some(role), Some(text)) => {
+                if text == GATE {
+                    self.gate.pass(GATE);
+                }
+                Content::Text { role, text }
+            }
             _ => Content::Other,
         };
         Some(Document { ts: text("ts"), content })

@@ -375,7 +375,7 @@ fn nanoseconds(seconds: i64, rest: i64) -> i64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(rest)
 }
 
-/// So few names are looked at faster than a thread is begun.
+/// The number of names up to which looking at them is faster than starting a thread.
 const LOOK_ALONE_MAX: usize = 1000;
 /// The number of names that a thread takes from the rest each time.
 const LOOK_AT_ONCE: usize = 128;

@@ -28,7 +28,7 @@ impl Settling {
         Settling { now_ns: disk.now_ns(), age_min_ns }
     }
 
-    /// For a local file system, at another time than now.
+    /// Makes the rule for a local file system, at another time than now.
     pub fn at(now_ns: i64) -> Settling {
         Settling { now_ns, age_min_ns: TICK_NS }
     }

@@ -358,7 +358,8 @@ impl Log {
     }
 }
 
-/// After so many times another program that writes all the time is not waited for: what it writes has no keys of ours.
+/// The number of looks after which a program that writes all the time is not waited for: its lines have no keys of
+/// ours.
 const READS_MAX: u32 = 8;
 /// Up to here a log is written again from its beginning: no header is longer.
 const REWRITTEN_WHOLE_BYTES: u64 = 64 << 10;

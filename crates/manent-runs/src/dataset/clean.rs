@@ -21,7 +21,7 @@ pub(super) struct Cleaner {
     pub(super) secrets: u64,
     /// The names in paths that were taken out.
     pub(super) homes: u64,
-    /// There are values of JSON among the texts, or names beside them.
+    /// True if there are values of JSON among the texts, or names beside them.
     has_values: bool,
     /// Credentials that are long enough to be looked for elsewhere.
     known: Vec<String>,
@@ -202,7 +202,7 @@ fn is_of_name(byte: u8) -> bool {
 
 static HOME: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("/home/"));
 static USERS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("Users"));
-/// Shorter ones may be ordinary words.
+/// The length from which a known credential is replaced: shorter ones may be ordinary words.
 const KNOWN_BYTES_MIN: usize = 8;
 /// The name that replaces every other one.
 const SOMEBODY: &str = "user";

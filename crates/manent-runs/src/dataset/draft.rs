@@ -305,11 +305,11 @@ pub(super) fn is_wanted(run: &Run<'_>, recipe: &Recipe) -> bool {
     since && until && skill && project
 }
 
-/// No model is given more at once: about a million tokens.
+/// The longest row: about a million tokens, more than models take at once.
 pub(super) const ROW_BYTES_MAX: usize = 4 << 20;
 /// The most attempts of a run that are read; no real run has more.
 const ATTEMPTS_MAX: usize = 1000;
-/// So much of what was printed must stand in a prompt that tells of it.
+/// The bytes of printed output that a prompt must contain to count as one that quotes it.
 const PRINTED_BYTES: usize = 200;
-/// Less than this stands everywhere.
+/// Shorter outputs occur in any prompt by chance.
 const PRINTED_BYTES_MIN: usize = 8;

@@ -1,4 +1,4 @@
-//! Everything that was read of the runs of a store: the rows in the spool, and what is kept in memory of each.
+//! Reads the runs of a store: rows go to a spool, and what choosing among them needs stays in memory.
 //!
 //! Logs are read, and rows made of them, on several threads. A thread takes a whole log at a time, because only the
 //! first of two records of one run counts, and which is the first is known only in the order of the log. Rows go to the
@@ -25,10 +25,10 @@ use super::spool::{Spool, SpoolSlot};
 use super::{DatasetCounts, DatasetResult, Progress, Recipe, SkipReason};
 use crate::runs::{Run, Runs, bare};
 
-/// Everything that was read.
+/// The rows of all runs, and their counts.
 #[derive(Debug)]
 pub(super) struct Gathered {
-    /// In the order of the logs, and of the runs in each.
+    /// The rows in the order of the logs, and of the runs in each.
     pub(super) rows: Vec<RowMeta>,
     pub(super) signatures: Vec<Signature>,
     pub(super) spool: Spool,
@@ -54,7 +54,7 @@ pub(super) struct RowMeta {
     pub(super) node: u32,
     pub(super) source: u32,
     pub(super) model: u32,
-    /// Among the signatures; [`NO_SIGNATURE`] if it has none.
+    /// The place among the signatures; [`NO_SIGNATURE`] if the row has none.
     pub(super) signature: u32,
     pub(super) verdict: AttemptVerdict,
     pub(super) is_repair: bool,
@@ -82,20 +82,30 @@ pub(super) fn gather(
         .zip(&listed)
         .map(|(number, listed)| {
             let session = listed.id.key.clone();
-            LogSource { number, node: groups.node(NodeKind::Session, session.as_str()), session }
+            let node = groups.node(NodeKind::Session, session.as_str());
+            LogSource { number, node, session, bytes: listed.bytes }
         })
         .collect();
-    sources.sort_by_key(|source| Reverse(listed[source.number as usize].bytes));
+    sources.sort_by_key(|source| Reverse(source.bytes));
+    let read_bytes = sources.iter().map(|source| source.bytes).sum();
     let gathered = Gathered {
         rows: Vec::new(),
         signatures: Vec::new(),
         spool: Spool::new(out)?,
         groups,
         counts: DatasetCounts::default(),
-        read_bytes: listed.iter().map(|listed| listed.bytes).sum(),
+        read_bytes,
         sources: listed.into_iter().map(|listed| SourceLog { listed, records: None }).collect(),
         quoted: BTreeMap::new(),
         times: None,
+    };
+    let (report, done) = (Mutex::new(&mut *progress), AtomicU64::new(0));
+    let add_read = |bytes| {
+        done.fetch_add(bytes, Ordering::Relaxed);
+        // A thread does not wait while another one reports. The sum is read under the lock, so that it never falls.
+        if let Ok(mut report) = report.try_lock() {
+            report(done.load(Ordering::Relaxed), read_bytes * 2);
+        }
     };
     let workers = Workers {
         store,
@@ -106,14 +116,13 @@ pub(super) fn gather(
         memory_ids: memory_ids(store, recipe)?,
         gathered: gathered.into(),
         next: AtomicUsize::new(0),
-        read_bytes: AtomicU64::new(0),
+        add_read: &add_read,
         stopped: AtomicBool::new(false),
     };
-    let helper = || Worker::new(&workers, None).work();
-    // The calling thread is one of the workers, and reports the progress.
-    let own = || Worker::new(&workers, Some(progress)).work();
-    with_helpers(processors(THREADS_MAX), helper, own).into_iter().collect::<DatasetResult<()>>()?;
+    let work = || Worker::new(&workers).work();
+    with_helpers(processors(THREADS_MAX), work, work)?.into_iter().collect::<DatasetResult<()>>()?;
     let mut gathered = workers.gathered.into_inner().unwrap_or_else(PoisonError::into_inner);
+    progress(read_bytes, read_bytes * 2);
     gathered.rows.sort_unstable_by_key(|row| (row.source, row.order));
     Ok(gathered)
 }
@@ -182,15 +191,16 @@ struct LogSource {
     session: SessionKey,
     /// The node of the session among the groups of the split.
     node: u32,
+    bytes: u64,
 }
 
-/// Everything that the threads share.
-#[derive(Debug)]
+/// State that the threads share.
 struct Workers<'a> {
     store: &'a Store,
     runs: &'a Runs,
     recipe: &'a Recipe,
-    /// In the order in which they are taken: the largest first, so that no thread is left alone with one at the end.
+    /// The logs in the order in which they are taken: the largest first, so that no thread is left alone with one at
+    /// the end.
     sources: Vec<LogSource>,
     /// The keys of sessions that are in the trash, and of which there is no other.
     deleted: HashSet<String>,
@@ -199,17 +209,20 @@ struct Workers<'a> {
     gathered: Mutex<Gathered>,
     /// The next of the sources.
     next: AtomicUsize,
-    read_bytes: AtomicU64,
-    /// Set where a thread failed: the others stop.
+    /// Adds to the bytes that all threads have read, and reports the progress.
+    add_read: &'a (dyn Fn(u64) + Sync),
+    /// True once a thread failed: the others stop.
     stopped: AtomicBool,
 }
 
-/// One thread, with the caches that it keeps from log to log.
+/// The work of one thread, with the caches that it keeps from log to log.
 struct Worker<'a> {
     shared: &'a Workers<'a>,
     quotes: QuoteReader<'a>,
     builder: RowBuilder,
-    progress: Option<Progress<'a>>,
+    /// Bytes of the log that are not counted as read yet, and bytes that are, and not reported.
+    uncounted: u64,
+    unreported: u64,
     /// Drafts that wait until what they quote is looked up, and their size.
     drafts: Vec<Draft>,
     draft_bytes: usize,
@@ -220,10 +233,18 @@ struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    fn new(shared: &'a Workers<'a>, progress: Option<Progress<'a>>) -> Worker<'a> {
-        let quotes = QuoteReader::new(shared.store, shared.memory_ids.clone());
-        let (builder, joined) = (RowBuilder::default(), Default::default());
-        Worker { shared, quotes, builder, progress, drafts: Vec::new(), draft_bytes: 0, order: 0, joined }
+    fn new(shared: &'a Workers<'a>) -> Worker<'a> {
+        Worker {
+            shared,
+            quotes: QuoteReader::new(shared.store, shared.memory_ids.clone()),
+            builder: RowBuilder::default(),
+            uncounted: 0,
+            unreported: 0,
+            drafts: Vec::new(),
+            draft_bytes: 0,
+            order: 0,
+            joined: Default::default(),
+        }
     }
 
     /// Takes logs until there is none left, or another thread failed.
@@ -238,18 +259,30 @@ impl<'a> Worker<'a> {
 
     fn read(&mut self, source: &LogSource) -> DatasetResult<()> {
         let shared = self.shared;
-        (self.order, self.joined) = (0, Default::default());
+        (self.order, self.joined, self.uncounted) = (0, Default::default(), source.bytes);
         let mut taken = Ok(());
         let seen = shared.runs.each(&source.session, |run| {
             taken = self.take(run, source);
-            shared.read_bytes.fetch_add(run.line.len() as u64, Ordering::Relaxed);
+            self.count_read(run.line.len() as u64);
             let is_over = taken.is_err() || shared.stopped.load(Ordering::Relaxed);
             if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         taken?;
         self.make_rows()?;
+        // Lines that are no runs, and damage.
+        self.count_read(self.uncounted);
         lock(&shared.gathered).counts.unreadable += seen.others + seen.damage.len() as u64;
         Ok(())
+    }
+
+    /// Counts bytes of the log as read, at most as many as it was listed with: it may have grown since.
+    fn count_read(&mut self, bytes: u64) {
+        let bytes = bytes.min(self.uncounted);
+        self.uncounted -= bytes;
+        self.unreported += bytes;
+        if self.unreported >= REPORT_BYTES {
+            (self.shared.add_read)(std::mem::take(&mut self.unreported));
+        }
     }
 
     fn take(&mut self, run: &Run<'_>, source: &LogSource) -> DatasetResult<()> {
@@ -322,10 +355,6 @@ impl<'a> Worker<'a> {
                 }
             }
         }
-        if let Some(progress) = &mut self.progress {
-            let all = lock(&shared.gathered).read_bytes;
-            progress(shared.read_bytes.load(Ordering::Relaxed).min(all), all * 2);
-        }
         Ok(())
     }
 }
@@ -334,3 +363,5 @@ const THREADS_MAX: usize = 4;
 /// The drafts that are looked up together.
 const DRAFTS_MAX: usize = 2048;
 const DRAFTS_BYTES: usize = 1 << 20;
+/// A thread that has read so many bytes reports them: about a thousand times in a second.
+const REPORT_BYTES: u64 = 128 << 10;

@@ -53,6 +53,7 @@ pub(super) fn write(
     }
     put(place, "manifest.json", &pretty(&manifest(recipe, gathered, chosen, &made)))?;
     put(place, "README.md", &card::card(recipe, &made))?;
+    progress(gathered.read_bytes * 2, gathered.read_bytes * 2);
     Ok(made)
 }
 

@@ -73,28 +73,28 @@ impl DatasetFormat {
 pub struct Recipe {
     /// The format of the rows.
     pub format: DatasetFormat,
-    /// Only runs since then, in milliseconds since 1970.
+    /// The beginning of the period of runs, in milliseconds since 1970.
     pub since_ms: Option<i64>,
-    /// Only runs before that.
+    /// The end of the period, which is not in it.
     pub until_ms: Option<i64>,
-    /// Only runs in this project, or below it.
+    /// The project of the runs; those below it count too.
     pub project: Option<String>,
-    /// Only runs of this skill.
+    /// The skill of the runs.
     pub skill: Option<String>,
-    /// Only attempts of this model.
+    /// The model of the attempts.
     pub model: Option<String>,
     /// The share of groups that are for validation, in hundredths of a percent.
     pub validation: u32,
-    /// Pairs of one model with itself and no others.
+    /// True if both sides of a pair must be of one model.
     pub same_model_only: bool,
-    /// Keep the block of memory in a prompt if nothing of it was forgotten since.
+    /// True to keep the block of memory in a prompt if nothing of it was forgotten since.
     pub with_memory: bool,
-    /// Attempts of which only a summary is known count too.
+    /// True if attempts of which only a summary is known count too.
     pub summaries: bool,
 }
 
 impl Recipe {
-    /// Everything there is, a tenth of it for validation.
+    /// Takes all runs, a tenth of them for validation.
     pub fn new(format: DatasetFormat) -> Recipe {
         Recipe { format, validation: 1000, ..Recipe::default() }
     }
@@ -114,13 +114,13 @@ words! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     #[non_exhaustive]
     pub enum SkipReason {
-        /// Not what was asked for.
+        /// The filters leave the run out.
         Filtered = "filtered",
         /// The session was deleted.
         Deleted = "session_deleted",
         /// The same attempt, written twice.
         Repeated = "attempt_repeated",
-        /// Nobody checked it.
+        /// The attempt was not checked.
         Unverified = "not_verified",
         /// The check found it good, but it ended with an error.
         Doubtful = "verified_with_error",
@@ -134,7 +134,7 @@ words! {
         UnknownPrompt = "prompt_unknown",
         /// No record of the answer.
         NoOutput = "no_output",
-        /// Only a summary says what it answered.
+        /// The answer is known by a summary only.
         OnlySummary = "only_summary",
         /// A reference to a session or a record that does not exist.
         NotThere = "reference_not_found",
@@ -142,7 +142,7 @@ words! {
         BadReference = "reference_invalid",
         /// A reference to records that cannot be read.
         Damaged = "damaged",
-        /// Longer than a row may be.
+        /// The row would be too long.
         TooLong = "too_long",
         /// A prompt that ends with an answer, or an answer that is none.
         OddShape = "odd_shape",
@@ -154,9 +154,9 @@ words! {
         NearDuplicate = "near_duplicate",
         /// The same row was found good and found bad.
         Contradiction = "contradiction",
-        /// For validation, and a row to train on has its prompt.
+        /// The row is for validation, and a row to train on has its prompt.
         PromptInTrain = "prompt_in_train",
-        /// For validation, and a row to train on says nearly the same.
+        /// The row is for validation, and a row to train on says nearly the same.
         NearTrain = "near_duplicate_in_train",
     }
 }
@@ -223,7 +223,7 @@ pub struct Dataset {
     pub counts: DatasetCounts,
     /// Groups of sessions and projects that have rows.
     pub groups: u64,
-    /// Those of them that are for validation.
+    /// The number of groups that are for validation.
     pub validation_groups: u64,
 }
 
@@ -241,10 +241,10 @@ pub enum DatasetError {
     /// The store refused.
     #[error(transparent)]
     Store(#[from] crate::Error),
-    /// There is something in the directory.
-    #[error("{} is not empty; choose another directory, or --force to replace the data set in it", .0.display())]
+    /// The directory is not empty.
+    #[error("{} is not empty; choose another directory", .0.display())]
     NotEmpty(PathBuf),
-    /// There is something in the directory that no data set has.
+    /// The directory has a file that no data set has.
     #[error(
         "{} holds {name:?}, which is no part of a data set: nothing is replaced; choose another directory",
         dir.display()
@@ -255,10 +255,10 @@ pub enum DatasetError {
         /// The file that no data set has.
         name: String,
     },
-    /// There is no directory and none can be made.
+    /// The directory does not exist and cannot be made.
     #[error("{} is no directory; choose another one", .0.display())]
     NoDirectory(PathBuf),
-    /// Somebody else makes one in the same place.
+    /// Another process makes a data set in the same directory.
     #[error("another process is making a data set in {}; wait for it, or choose another directory", .0.display())]
     Busy(PathBuf),
     /// No attempt gives a row. The directory stays as it was.
@@ -275,6 +275,9 @@ pub enum DatasetError {
         /// The error of the system.
         source: io::Error,
     },
+    /// A thread panicked.
+    #[error("a thread that makes rows died; nothing was written; please report this")]
+    Died(#[from] manent_store::threads::ThreadDied),
 }
 
 fn hint(error: &io::Error) -> &'static str {
@@ -292,8 +295,9 @@ fn hint(error: &io::Error) -> &'static str {
 /// The result of making a data set.
 pub type DatasetResult<T> = Result<T, DatasetError>;
 
-/// Tells how far the work is: so much is done, of so much.
-pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
+/// Receives the bytes of work that are done, and those of all work. It is called from the threads that work, one call
+/// at a time, with numbers that never fall; in the last call all bytes are done.
+pub type Progress<'a> = &'a mut (dyn FnMut(u64, u64) + Send);
 
 /// Makes a data set of the runs of a store, in a directory that is new or empty.
 pub fn make(

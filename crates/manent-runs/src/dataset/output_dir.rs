@@ -233,7 +233,7 @@ impl OutputFile {
         Ok(())
     }
 
-    /// Everything is on the disk when this returns.
+    /// Closes the file. It is on the disk when this returns.
     pub(super) fn close(mut self, name: &'static str, rows: u64) -> DatasetResult<DatasetFile> {
         self.flush()?;
         self.file.sync().map_err(|source| DatasetError::Write { path: self.path.clone(), source })?;

@@ -68,7 +68,7 @@ impl<'a> QuoteReader<'a> {
         }
         wanted.sort_unstable();
         let mut drafts: Vec<Option<Draft>> = drafts.into_iter().map(Some).collect();
-        // Those that quote nothing are done already.
+        // Drafts that quote nothing are done already.
         let mut is_done = vec![true; drafts.len()];
         for (_, _, at, _) in &wanted {
             is_done[*at] = false;
@@ -250,7 +250,7 @@ fn without_recalled(messages: Vec<Message>) -> Vec<ChatMessage> {
     messages.into_iter().map(converted).collect()
 }
 
-/// In place of what the tool `recall` found.
+/// The text in place of what the tool `recall` found.
 const RECALLED: &str = "[what was recalled is not part of this data set]";
 /// Sessions that are read at the same time. Each takes up to twice a row.
 const OPEN_MAX: usize = 4;

@@ -17,9 +17,9 @@ use super::{DatasetCounts, DatasetFormat, Recipe, SkipReason};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum RowSet {
     Main,
-    /// Those that found no partner.
+    /// Rows that found no partner.
     Unpaired,
-    /// With a failure in the prompt.
+    /// Rows with a failure in the prompt.
     Repair,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct OutputRow {
     pub(super) set: RowSet,
     pub(super) in_validation: bool,
     pub(super) row: u32,
-    /// In a pair: the row that was rejected, and whether it is the same model's.
+    /// The row that was rejected, in a pair, and whether it is of the same model.
     pub(super) rejected: Option<(u32, bool)>,
 }
 
@@ -118,7 +118,7 @@ impl Selector<'_> {
         }
     }
 
-    /// Every row on its own.
+    /// Returns each row that is left on its own.
     fn singles(&self) -> Vec<OutputRow> {
         let left = (0..self.sides.len()).filter(|at| self.gone[*at].is_none());
         left.map(|at| self.single(at as u32, RowSet::Main)).collect()

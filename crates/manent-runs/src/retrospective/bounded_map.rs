@@ -29,7 +29,7 @@ pub(super) struct BoundedMap<T> {
 #[derive(Debug, Default)]
 pub(super) struct MapSlot<T> {
     pub(super) value: T,
-    /// By how much it may be short.
+    /// The most that the count may lack.
     pub(super) missed: u64,
 }
 
@@ -158,7 +158,7 @@ mod tests {
         }
         let kept: u64 = slots.values().map(|slot| slot.value.0).sum();
         assert_eq!(kept + left.weight, 200_000, "what is not kept is counted");
-        // Whatever came late may have come once before each of some two thousand times that room was made.
+        // A late key may have come once before each of some two thousand times that room was made.
         assert!(slots.iter().all(|(key, slot)| *key < 3 || (1..=2100).contains(&slot.missed)), "{slots:?}");
     }
 

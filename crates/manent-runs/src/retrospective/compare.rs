@@ -242,7 +242,7 @@ pub(super) fn find_same_inputs(all: &mut [RateComparison], inputs: &BoundedMap<I
     }
 }
 
-/// So many of a hundred runs are nearly all.
+/// The percentage of runs that counts as nearly all.
 const SAME_PERCENT: u64 = 90;
 /// The most models of a skill that are compared, and the most changes of one.
 const MODELS: usize = 6;
@@ -261,13 +261,13 @@ pub struct FlakySkill {
     pub enough: bool,
     /// The number of such inputs.
     pub repeated_inputs: u64,
-    /// On how many of these it succeeded and failed.
+    /// The number of these inputs on which the skill both succeeded and failed.
     pub mixed_inputs: u64,
     /// Pairs of runs on one input: one that succeeded, and one that failed.
     pub pairs: Vec<(String, String)>,
 }
 
-/// Those with at least one input that ended both ways; most such inputs first.
+/// Returns the skills with at least one input that ended both ways; most such inputs first.
 pub(super) fn find_flaky(inputs: BoundedMap<InputTally>, groups: &[SkillStats]) -> Vec<FlakySkill> {
     let of_groups =
         groups.iter().map(|group| (pair_key(&group.skill, &group.model), (&group.skill, &group.model)));

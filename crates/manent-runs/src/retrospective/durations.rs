@@ -13,7 +13,7 @@ use super::statistics::float;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Durations {
     count: u64,
-    /// All of them, while they are few; in no order.
+    /// All durations while they are few, unordered.
     exact: Vec<u64>,
     /// The number in each bucket, once there are many.
     buckets: BTreeMap<u16, u64>,
@@ -31,7 +31,7 @@ pub struct DurationStats {
     pub p95_ms: Option<u64>,
     /// The longest.
     pub max_ms: Option<u64>,
-    /// By how much median and p95 may be wrong: 0, or 0.01 of themselves.
+    /// The relative error of median and p95: 0 or 0.01.
     pub error: f64,
 }
 

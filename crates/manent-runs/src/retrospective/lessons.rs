@@ -155,9 +155,9 @@ pub(super) fn tag(label: &str, name: &str) -> Option<String> {
     (!name.trim().is_empty()).then(|| format!("{label}:{name}"))
 }
 
-/// On everything that a retrospective remembers.
+/// The tag of each lesson that a retrospective remembers.
 pub(super) const TAG: &str = "retro";
-/// Before what a lesson is about, in a tag: by this it is known again.
+/// The beginning of the tag with the subject of a lesson, by which the lesson is found again.
 pub(super) const ABOUT: &str = "about:";
 pub(super) const TOPIC: &str = "topic";
 pub(super) const SKILL: &str = "skill";

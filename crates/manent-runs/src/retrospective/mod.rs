@@ -48,7 +48,7 @@ pub use compare::{ComparisonKind, FlakySkill, RateComparison};
 pub use durations::DurationStats;
 pub use lessons::LessonChanges;
 pub use narrative::{Narrative, NarrativePassage, Narrator, ProposedEdit, TASK, schema};
-pub use report::{DayCounts, FailureCluster, OddityCount, Period, Report, SkillStats, Totals};
+pub use report::{DayCounts, FailureCluster, NO_BEGINNING, OddityCount, Period, Report, SkillStats, Totals};
 pub use report_store::{LastReport, Reports, Schedule, ScheduleOutcome};
 pub use statements::{Statement, Topic, thousands};
 pub use statistics::{FALSE_ALARMS, Proportion, RUNS_MIN, different, holm, wilson};
@@ -60,19 +60,19 @@ use tally::Tally;
 pub struct ReportQuery<'a> {
     /// The time now, in milliseconds since 1970: times far behind it are those of a wrong clock.
     pub now_ms: i64,
-    /// Only runs from this time on. What was as long before it is what it is compared with.
+    /// The beginning of the period. It is compared with one of the same length before it.
     pub since_ms: Option<i64>,
-    /// Only runs before this time.
+    /// The end of the period, which is not in it.
     pub until_ms: Option<i64>,
-    /// Only of this project, or below it: see [`Run::is_in`].
+    /// The project of the runs; those below it count too: see [`Run::is_in`].
     pub project: Option<&'a str>,
-    /// Only of this skill.
+    /// The skill of the runs.
     pub skill: Option<&'a str>,
-    /// Only of this session.
+    /// The session of the runs.
     pub session: Option<&'a str>,
     /// Skills that there are, so that one can say which were never used.
     pub known_skills: &'a [String],
-    /// On how many threads to read; 0: on two.
+    /// The number of threads that read; 0 is two.
     pub threads: usize,
     /// Stops when it is set: the report is then about what was read, and says that it is incomplete.
     pub stop: Option<&'a AtomicBool>,
@@ -149,7 +149,9 @@ impl Runs {
         let tell = |bytes: u64| progress(done.fetch_add(bytes, Ordering::Relaxed) + bytes, all_bytes);
         let shares = shares(&sessions, if question.threads == 0 { THREADS } else { question.threads });
         let read = |share: &Vec<usize>| read_share(self, question, &sessions, share, &tell);
-        let parts = threads::parallel_map(&shares, shares.len(), read);
+        let parts = threads::parallel_map(&shares, shares.len(), read)
+            .map_err(manent_store::Error::from)
+            .map_err(manent::Error::from)?;
         let (mut tally, mut read) = (Tally::new(question), ReadStats::default());
         for (part, seen) in parts {
             tally.merge(part);

@@ -36,13 +36,13 @@ impl Report {
                         (header(self, &title))
                         (standing_out(self))
                         @if let Some(narrative) = narrative { (narrative_section(narrative)) }
-                        (over_time(self))
-                        (success_rates(self))
+                        @if let Some(columns) = Columns::of(&self.days) { (over_time(&columns)) }
+                        @if !self.groups.is_empty() { (success_rates(self)) }
                         (attempts(self))
                         (durations(self))
                         (failures(self))
-                        (comparisons(self))
-                        (figures(self))
+                        @if !self.comparisons.is_empty() { (comparisons(self)) }
+                        @if !self.groups.is_empty() { (figures(self)) }
                         (method(self))
                     }
                 }
@@ -60,6 +60,17 @@ fn visible(text: &str) -> String {
         c => c,
     };
     text.chars().map(replace).collect()
+}
+
+/// Joins the parts that are not empty.
+fn dotted(parts: &[&str]) -> String {
+    let parts: Vec<&str> = parts.iter().copied().filter(|part| !part.is_empty()).collect();
+    visible(&parts.join(" · "))
+}
+
+/// Returns a period of days, or the day if it is only one.
+fn period_words(first: &str, last: &str) -> String {
+    if first == last { first.to_owned() } else { format!("{first} to {last}") }
 }
 
 fn section(id: &str, title: &str, body: &Markup) -> Markup {
@@ -110,16 +121,11 @@ fn headline(report: &Report) -> String {
 
 fn header(report: &Report, title: &str) -> Markup {
     let period = &report.period;
-    let mut about = Vec::new();
-    match period.days() {
-        Some((first, last)) if first == last => about.push(first),
-        Some((first, last)) => about.push(format!("{first} to {last}")),
-        None => {}
-    }
+    let mut about: Vec<String> =
+        period.days().iter().map(|(first, last)| period_words(first, last)).collect();
     let only = [("project", &period.project), ("skill", &period.skill), ("session", &period.session)];
     about.extend(only.iter().filter_map(|(what, name)| Some(format!("{what} {}", name.as_deref()?))));
-    let plural = if period.sessions == 1 { "" } else { "s" };
-    about.push(format!("{} log{plural}", thousands(period.sessions)));
+    about.push(format!("{} log{}", thousands(period.sessions), if period.sessions == 1 { "" } else { "s" }));
     let totals = &report.totals;
     let open = totals.unknown + totals.other;
     html! {
@@ -133,9 +139,8 @@ fn header(report: &Report, title: &str) -> Markup {
                 (proportion_tile("At the first attempt", &totals.first_try))
                 (proportion_tile("Checked and good", &totals.verified))
                 @if let Some(median) = totals.duration.median_ms {
-                    @let p95 = totals.duration.p95_ms.unwrap_or(median);
-                    (tile("Median duration", &duration_text(median),
-                        &format!("95 of 100 within {}", duration_text(p95))))
+                    (tile("Median duration", &duration_text(median), &format!("95 of 100 within {}",
+                        duration_text(totals.duration.p95_ms.unwrap_or(median)))))
                 }
                 @if open > 0 {
                     (tile("Outcome unknown", &thousands(open),
@@ -219,13 +224,11 @@ fn narrative_section(narrative: &Narrative) -> Markup {
 }
 
 /// Runs by day, or by as many days as make a chart that can be read.
-fn over_time(report: &Report) -> Markup {
-    let Some(columns) = Columns::of(&report.days) else { return html! {} };
+fn over_time(columns: &Columns) -> Markup {
     let each = columns.length_words();
-    let width = 100.0 / float(columns.all.len() as u64);
-    let gap = (width * 0.16).min(0.6);
-    let (middle, last) = (columns.all.len() / 2, columns.all.len() - 1);
-    let marks = if last > 1 { vec![0, middle, last] } else { vec![0] };
+    let count = columns.all.len();
+    let gap = (0.006 * float(count as u64)).min(0.16);
+    let marks = if count > 2 { vec![0, count / 2, count - 1] } else { vec![0] };
     let body = html! {
         p class="aside" { "Runs " (each) " (UTC). The tallest column is " (columns.most) " runs." }
         ul class="key" {
@@ -233,20 +236,22 @@ fn over_time(report: &Report) -> Markup {
             li { i class="b" {} "failed" }
             li { i class="o" {} "outcome unknown" }
         }
-        svg class="time" viewBox="0 0 100 100" preserveAspectRatio="none" role="img"
+        // A column is one unit wide, and a run is one unit high.
+        svg class="time" viewBox={ "0 0 " (count) " " (columns.most) } preserveAspectRatio="none" role="img"
             aria-label={ "Runs " (each) ": succeeded, failed, outcome unknown" } {
-            @for (at, column) in columns.all.iter().enumerate() {
-                @let left = width * float(at as u64) + gap / 2.0;
+            @for (at, DayCounts { day, success, failure, unknown }) in columns.all.iter().enumerate() {
                 g class="column" {
-                    title {
-                        (column.day) ": " (column.success) " succeeded, " (column.failure) " failed, "
-                        (column.unknown) " unknown"
-                    }
-                    @for (class, below, count) in stacked(column) {
-                        @let height = float(count) / float(columns.most) * 100.0;
-                        @let top = 100.0 - float(below) / float(columns.most) * 100.0 - height;
-                        rect class=(class) x=(format!("{left:.3}")) y=(format!("{top:.3}"))
-                            width=(format!("{:.3}", width - gap)) height=(format!("{height:.3}")) {}
+                    title { (day) ": " (success) " succeeded, " (failure) " failed, " (unknown) " unknown" }
+                    @let failed_above = columns.most - success - failure;
+                    @for (class, top, height) in [
+                        ("day-good", columns.most - success, *success),
+                        ("day-bad", failed_above, *failure),
+                        ("day-open", failed_above - unknown, *unknown),
+                    ] {
+                        @if height > 0 {
+                            rect class=(class) x=(format!("{:.3}", float(at as u64) + gap / 2.0)) y=(top)
+                                width=(format!("{:.3}", 1.0 - gap)) height=(height) {}
+                        }
                     }
                 }
             }
@@ -254,14 +259,6 @@ fn over_time(report: &Report) -> Markup {
         div class="scale" aria-hidden="true" { @for at in marks { span { (columns.all[at].day) } } }
     };
     section("time", "Over time", &body)
-}
-
-/// The parts of a column from the bottom up: class, runs below it, and runs in it.
-fn stacked(column: &DayCounts) -> impl Iterator<Item = (&'static str, u64, u64)> {
-    let DayCounts { success, failure, unknown, .. } = *column;
-    let parts =
-        [("day-good", 0, success), ("day-bad", success, failure), ("day-open", success + failure, unknown)];
-    parts.into_iter().filter(|(_, _, count)| *count > 0)
 }
 
 /// Days put together to columns without a gap.
@@ -280,14 +277,13 @@ impl Columns {
         let number = |date: Date| i64::from(first.until(date).map_or(0, |span| span.get_days()));
         let columns_of = |length: i64| (number(last) + length) / length;
         let length = LENGTHS.into_iter().find(|length| columns_of(*length) <= COLUMNS).unwrap_or(LENGTH_MAX);
-        let mut all = vec![DayCounts::default(); usize::try_from(columns_of(length)).unwrap_or(1)];
-        for (at, column) in (0..).zip(&mut all) {
-            let day = first.checked_add((at * length).days());
-            column.day = day.map_or_else(|_| String::new(), |day| day.to_string());
-        }
+        let start = |at: i64| {
+            first.checked_add((at * length).days()).map_or_else(|_| String::new(), |day| day.to_string())
+        };
+        let mut all: Vec<DayCounts> =
+            (0..columns_of(length)).map(|at| DayCounts { day: start(at), ..DayCounts::default() }).collect();
         for day in days {
-            let at = usize::try_from(number(date(day)?) / length).ok()?;
-            let column = all.get_mut(at)?;
+            let column = all.get_mut(usize::try_from(number(date(day)?) / length).ok()?)?;
             column.success += day.success;
             column.failure += day.failure;
             column.unknown += day.unknown;
@@ -325,16 +321,11 @@ fn bar(class: &str, share: f64) -> Markup {
 }
 
 fn group_label(group: &SkillStats) -> Markup {
-    let more: Vec<&str> =
-        [&*group.model, &*group.phase].into_iter().filter(|part| !part.is_empty()).collect();
-    html! { b { (visible(skill_name(&group.skill))) } span { (visible(&more.join(" · "))) } }
+    html! { b { (visible(skill_name(&group.skill))) } span { (dotted(&[&group.model, &group.phase])) } }
 }
 
 /// The success rate of each skill, with its interval.
 fn success_rates(report: &Report) -> Markup {
-    if report.groups.is_empty() {
-        return html! {};
-    }
     let body = html! {
         p class="aside" {
             "The bar is the share of ended runs that succeeded; the thin line is where the rate behind it lies 19 \
@@ -352,10 +343,8 @@ fn success_rates(report: &Report) -> Markup {
 }
 
 fn success_rate(group: &SkillStats) -> Markup {
-    let open = match group.unknown + group.other {
-        0 => String::new(),
-        count => format!(", {count} unknown"),
-    };
+    let open = group.unknown + group.other;
+    let open = if open == 0 { String::new() } else { format!(", {open} unknown") };
     let (words, marks, value) = match group.success {
         Proportion { count, of, rate: Some(rate), low: Some(low), high: Some(high) } if group.enough => {
             let (count, of, rate_words) = (thousands(count), thousands(of), percent(rate));
@@ -413,7 +402,7 @@ fn attempts(report: &Report) -> Markup {
     section("attempts", "Attempts to success", &body)
 }
 
-/// From the median to the 95th percentile, on a logarithmic scale.
+/// The durations of each skill from the median to the 95th percentile, on a logarithmic scale.
 fn durations(report: &Report) -> Markup {
     let groups: Vec<(&SkillStats, u64, u64)> = report
         .groups
@@ -478,10 +467,7 @@ fn failures(report: &Report) -> Markup {
 fn failure(one: &FailureCluster, most: u64) -> Markup {
     let times = if one.count == 1 { "once".to_owned() } else { format!("{} times", one.count) };
     let marks = bar("bar bad", float(one.count) / float(most));
-    let (first, last) = (day_of(one.first.as_deref()), day_of(one.last.as_deref()));
-    let when = if first == last { first.to_owned() } else { format!("{first} to {last}") };
-    let mut meta = vec![one.skills.join(", "), one.models.join(", "), when];
-    meta.retain(|part| !part.is_empty());
+    let days = period_words(day_of(one.first.as_deref()), day_of(one.last.as_deref()));
     html! {
         div class="failure" {
             div class="row" {
@@ -489,25 +475,21 @@ fn failure(one: &FailureCluster, most: u64) -> Markup {
                 div class="value" { (times) }
             }
             code { (visible(&one.signature)) }
-            div class="meta" { (visible(&meta.join(" · "))) }
+            div class="meta" { (dotted(&[&one.skills.join(", "), &one.models.join(", "), &days])) }
             (run_ids(&one.runs))
         }
     }
 }
 
 fn comparisons(report: &Report) -> Markup {
-    if report.comparisons.is_empty() {
-        return html! {};
-    }
     let tested = report.comparisons.iter().filter(|one| one.chance.is_some()).count();
     let supported = report.comparisons.iter().filter(|one| one.supported).count();
     let columns = ["what", "before", "after", "p", "corrected", "verdict"];
     let cell = |share: &Proportion| format!("{} of {}", thousands(share.count), thousands(share.of));
     let rows = report.comparisons.iter().map(|one| {
         let p = |chance: Option<f64>| chance.map_or_else(|| "-".to_owned(), chance_in_table);
-        let (before, after) = (cell(&one.before), cell(&one.after));
-        let verdict = one.verdict_words("different");
-        vec![compared_name(one), before, after, p(one.chance), p(one.corrected), verdict]
+        let (name, verdict) = (compared_name(one), one.verdict_words("different"));
+        vec![name, cell(&one.before), cell(&one.after), p(one.chance), p(one.corrected), verdict]
     });
     let body = html! {
         p class="aside" {
@@ -520,16 +502,12 @@ fn comparisons(report: &Report) -> Markup {
 }
 
 fn figures(report: &Report) -> Markup {
-    if report.groups.is_empty() {
-        return html! {};
-    }
     let cell = |share: &Proportion| match share.rate {
         Some(rate) if share.is_enough() => format!("{} ({}/{})", percent(rate), share.count, share.of),
         _ => format!("{}/{}", share.count, share.of),
     };
     let rows = report.groups.iter().map(|group| group.table_row(cell));
-    let body = table("Skill by model by phase", &SkillStats::TABLE_COLUMNS, rows);
-    section("figures", "All figures", &body)
+    section("figures", "All figures", &table("Skill by model by phase", &SkillStats::TABLE_COLUMNS, rows))
 }
 
 /// The method behind the figures, and everything that was left out of them.

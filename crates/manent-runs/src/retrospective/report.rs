@@ -21,7 +21,7 @@ use crate::runs::Oddity;
 /// The findings of a retrospective. The names of the fields are those of its JSON.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Report {
-    /// About which time, and which runs.
+    /// The period and the filters of a report.
     pub period: Period,
     /// All runs of the period together.
     pub totals: Totals,
@@ -52,24 +52,24 @@ pub struct Report {
     pub(super) gaps: bool,
 }
 
-/// About which time, and which runs.
+/// The period and the filters of a report.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Period {
-    /// From when on; nothing: from the first.
+    /// The beginning of the period; `None` if it begins with the first run.
     pub since: Option<String>,
-    /// Until when.
+    /// The end of the period.
     pub until: Option<String>,
-    /// From when on the period before is counted.
+    /// The beginning of the period before, to compare with.
     pub before: Option<String>,
     /// The first run that was counted.
     pub first: Option<String>,
-    /// The last.
+    /// The last run that was counted.
     pub last: Option<String>,
-    /// Only of this project.
+    /// The project, if the report is about one.
     pub project: Option<String>,
-    /// Only of this skill.
+    /// The skill, if the report is about one.
     pub skill: Option<String>,
-    /// Only of this session.
+    /// The session, if the report is about one.
     pub session: Option<String>,
     /// The number of logs that were read.
     pub sessions: u64,
@@ -88,7 +88,7 @@ pub struct Totals {
     pub verified: Proportion,
     /// Runs of unknown outcome: begun, and nothing says how they ended.
     pub unknown: u64,
-    /// With a status that has no meaning here.
+    /// Runs with a status that has no meaning here.
     pub other: u64,
     /// The number of successes that took one attempt, two, …; the last counts that many or more.
     pub attempts: [u64; ATTEMPTS],
@@ -117,7 +117,7 @@ pub struct SkillStats {
     pub verified: Proportion,
     /// Runs of unknown outcome.
     pub unknown: u64,
-    /// With a status that has no meaning here.
+    /// Runs with a status that has no meaning here.
     pub other: u64,
     /// The mean number of attempts of a success.
     pub attempts_mean: Option<f64>,
@@ -127,7 +127,7 @@ pub struct SkillStats {
     pub duration: DurationStats,
     /// The same in the period before.
     pub before: Option<Proportion>,
-    /// So many of its runs may have been left out, for want of room.
+    /// The most runs that may have been left out for want of room.
     pub missed: u64,
     /// Runs that failed, the latest first.
     pub failed_runs: Vec<String>,
@@ -144,19 +144,19 @@ pub struct FailureCluster {
     pub signature: String,
     /// The number of failures.
     pub count: u64,
-    /// The first.
+    /// The time of the first failure.
     pub first: Option<String>,
-    /// The last.
+    /// The time of the last failure.
     pub last: Option<String>,
     /// The number of all failures in this time: those of its skills, or of all skills if not all of them are named.
     pub of: u64,
     /// The skills that failed so.
     pub skills: Vec<String>,
-    /// With which models.
+    /// The models that failed in this way.
     pub models: Vec<String>,
-    /// Some of them, the latest first.
+    /// Some of the runs, the latest first.
     pub runs: Vec<String>,
-    /// So many may have been left out, for want of room.
+    /// The most runs that may have been left out for want of room.
     pub missed: u64,
     /// True if `skills` names all of them.
     #[serde(skip)]
@@ -176,7 +176,7 @@ pub struct DayCounts {
     pub unknown: u64,
 }
 
-/// Something odd, and how often.
+/// An oddity, and the number of its runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct OddityCount {
     /// A description of the oddity.
@@ -417,9 +417,7 @@ fn notes(question: &ReportQuery<'_>, tally: &Tally<'_>, read: &ReadStats) -> Vec
         ));
     }
     if question.since_ms.is_none() {
-        notes.push(
-            "no beginning was given (--since), so there is no period before to compare with".to_owned(),
-        );
+        notes.push(NO_BEGINNING.to_owned());
     }
     if read.repeated > 0 {
         notes.push(format!("{} recorded twice, counted once", runs_word(read.repeated)));
@@ -486,4 +484,6 @@ pub(super) fn date(ms: i64) -> String {
     time(ms).chars().take(10).collect()
 }
 
+/// The note of a report on runs since ever.
+pub const NO_BEGINNING: &str = "no beginning was given, so there is no period before to compare with";
 const FEW: usize = 5;

@@ -82,7 +82,7 @@ impl RunsSnapshot {
         self.0.iter().all(|listed| listed.bytes == 0)
     }
 
-    /// Another one whenever a log came, grew or went.
+    /// Returns a word that differs whenever a log came, grew or went.
     fn word(&self) -> String {
         let mut hasher = blake3::Hasher::new();
         for StreamStat { id, bytes, modified_ms, .. } in &self.0 {
@@ -104,7 +104,7 @@ impl Reports {
     /// Returns the report that is kept of the runs of a store. An error if the store keeps no runs.
     pub fn open(store: &Store) -> Result<Reports> {
         store.check_supports(Space::Runs)?;
-        let blobs = store.report_blobs();
+        let blobs = store.derived_blobs();
         let dir = blobs.path(REPORTS).unwrap_or_else(|| blobs.name(REPORTS).into());
         Ok(Reports { store: store.clone(), blobs, dir })
     }
@@ -179,7 +179,8 @@ impl Reports {
             let why = format!("the report has {} bytes, more than are read again", data.len());
             return Err(io_error("write", &self.dir.join(DATA))(io::Error::other(why)));
         }
-        let moves = LockName::Moves(Space::Sessions);
+        // A purge removes the report and then runs with the same right.
+        let moves = LockName::Moves(Space::Runs);
         let _right = self.store.streams().lock(moves, LockMode::Exclusive, self.store.wait())?;
         if !saw.is_in(&RunsSnapshot::of(&self.store)?) {
             return Ok(false);
@@ -204,7 +205,11 @@ fn name_of(name: &str) -> String {
     format!("{REPORTS}/{name}")
 }
 
-const REPORTS: &str = Store::REPORTS;
+/// The folder of the report. [`Space::derived_blobs`] names the files in it that a purge removes.
+const REPORTS: &str = match Space::Runs.derived_blobs() {
+    Some(derived) => derived.folder,
+    None => "",
+};
 const PAGE: &str = "latest.html";
 const DATA: &str = "latest.json";
 /// The file that lists the alerts that were shown.
@@ -264,17 +269,17 @@ pub struct Schedule<'a> {
 /// The outcome of [`Reports::make_if_due`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum ScheduleOutcome {
-    /// There are no runs, or none since the last report.
+    /// No report was made, because there are no runs since the last one.
     Nothing,
     /// The last report is not old enough, for so long.
     NotYet(Duration),
-    /// Another process is making one.
+    /// Another process is making a report.
     Busy,
-    /// Making it was stopped; nothing was kept.
+    /// The work was stopped; nothing was kept.
     Stopped,
     /// Runs were removed while it was made; nothing was kept.
     Overtaken,
-    /// There is a new one.
+    /// A new report was made.
     Made(Box<Report>),
 }
 

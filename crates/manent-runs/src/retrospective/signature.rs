@@ -328,7 +328,7 @@ static PRIVATE_KEY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"P
 /// Endings of the names of passwords.
 const PASSWORDS: [&str; 7] = ["password", "passwd", "passphrase", "pwd", "_pass", "-pass", "secret"];
 const TAIL_BYTES: usize = 8 << 10;
-/// More of a line, and of what stands before it, than any credential needs to be known.
+/// The bytes of a line, and before it, that are searched for credentials: more than any takes.
 const LOOKED_AT_BYTES: usize = 1 << 10;
 
 #[cfg(test)]

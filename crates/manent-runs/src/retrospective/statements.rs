@@ -25,32 +25,32 @@ words! {
         Flaky = "flaky",
         /// Many failures look the same.
         Failures = "failures",
-        /// Many runs did not tell how they ended.
+        /// Many runs have an unknown outcome.
         Open = "open",
         /// The skill was never used.
         Unused = "unused",
         /// The success rate of a skill.
         Rate = "rate",
-        /// There are too few runs to say anything.
+        /// Too few runs to say anything.
         #[default]
         TooFew = "too-few",
     }
 }
 
-/// Something worth saying.
+/// A statement that the numbers support.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Statement {
     /// The topic.
     pub topic: Topic,
     /// The statement in words.
     pub text: String,
-    /// On how many runs it rests.
+    /// The number of runs that the statement rests on.
     pub n: u64,
     /// The corrected p-value of a statement that two rates differ.
     pub chance: Option<f64>,
-    /// About this skill.
+    /// The skill that the statement is about.
     pub skill: Option<String>,
-    /// About this model.
+    /// The model that the statement is about.
     pub model: Option<String>,
     /// Some of the runs that it rests on.
     pub runs: Vec<String>,

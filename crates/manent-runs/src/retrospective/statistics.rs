@@ -2,19 +2,19 @@
 
 use serde::Serialize;
 
-/// Below this number of runs nothing is concluded.
+/// The fewest runs from which anything is concluded.
 pub const RUNS_MIN: u64 = 5;
 /// The chance that a whole report calls anything changed or different that is not: one in twenty.
 pub const FALSE_ALARMS: f64 = 0.05;
 
-/// So many of so many, with the interval in which the rate behind it lies 19 times out of 20 (Wilson's).
+/// A share of a count, with the interval in which the rate behind it lies 19 times out of 20 (Wilson's).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Proportion {
     /// The number that have a property.
     pub count: u64,
     /// The number of all.
     pub of: u64,
-    /// The share; nothing of nothing.
+    /// The share; `None` if there are none to have it.
     pub rate: Option<f64>,
     /// The lower end of the interval.
     pub low: Option<f64>,
@@ -23,7 +23,7 @@ pub struct Proportion {
 }
 
 impl Proportion {
-    /// So many of so many.
+    /// Makes the share of `count` among `of`, with its interval.
     pub fn new(count: u64, of: u64) -> Proportion {
         let count = count.min(of);
         let Some((low, high)) = wilson(count, of) else {
@@ -142,7 +142,7 @@ pub(super) fn float(count: u64) -> f64 {
 
 /// The quantile of the normal distribution that leaves one in twenty outside.
 const Z95: f64 = 1.959_963_984_540_054;
-/// Above so many runs a sum over all tables takes longer than it is worth.
+/// The number of runs above which a sum over all tables takes longer than it is worth.
 const EXACT_MAX: u64 = 20_000;
 /// Tables that are as likely as the one seen are not told from it by rounding.
 const SAME: f64 = 1e-9;

@@ -59,7 +59,7 @@ pub(super) struct SkillTally {
     pub(super) model: String,
     pub(super) phase: String,
     pub(super) ends: OutcomeCounts,
-    /// In the period before.
+    /// The outcomes in the period before.
     pub(super) before: OutcomeCounts,
     /// Runs that ended and list their attempts.
     pub(super) with_attempts: u64,
@@ -119,7 +119,7 @@ pub(super) struct StatusWordTally {
     pub(super) examples: ExampleRuns,
 }
 
-/// Everything that is counted.
+/// The counts of a report.
 #[derive(Debug)]
 pub(super) struct Tally<'q> {
     question: &'q ReportQuery<'q>,
@@ -132,18 +132,18 @@ pub(super) struct Tally<'q> {
     pub(super) words: BoundedMap<StatusWordTally>,
     pub(super) days: BTreeMap<i64, OutcomeCounts>,
     pub(super) odd: BTreeMap<Oddity, u64>,
-    /// For each known skill: true if it has a run.
+    /// True for each known skill that has a run.
     pub(super) used: Vec<bool>,
     known_skills: HashMap<&'q str, usize>,
     pub(super) span: TimeSpan,
     /// Runs that pass the filters but have no valid time, so that they may or may not be in the period.
     pub(super) without_time: u64,
     pub(super) nameless: u64,
-    /// With a time that is still to come.
+    /// Runs with a time that is still to come.
     pub(super) ahead: u64,
 }
 
-/// In which of the two periods a run was.
+/// The period of a run: the one that is asked for, or the one before it.
 enum PeriodPart {
     Now,
     Before,

@@ -19,7 +19,7 @@ use super::verdict::{Verdict, VerdictRef};
 pub struct Run<'a> {
     /// The number of its record.
     pub seq: u64,
-    /// All of it, as it stands.
+    /// The whole line as it stands in the log.
     pub line: &'a str,
     /// The id that the start and the end of a run share; empty in other programs' entries.
     pub run_id: Cow<'a, str>,
@@ -35,9 +35,9 @@ pub struct Run<'a> {
     pub skill: Cow<'a, str>,
     /// The version of the skill, if the whole run names one; mostly its attempts do.
     pub skill_hash: Cow<'a, str>,
-    /// In which phase of some work.
+    /// The phase of the work that the run was a part of.
     pub phase: Cow<'a, str>,
-    /// In which project.
+    /// The root directory of the project.
     pub project_root: Cow<'a, str>,
     /// The input of the skill: any JSON, as it stands.
     pub input: Option<&'a str>,
@@ -58,7 +58,7 @@ pub struct Run<'a> {
     pub model_used: Cow<'a, str>,
     /// The duration; `None` if the entry has none, or one below zero.
     pub duration_ms: Option<u64>,
-    /// Everything odd about the entry that was put up with.
+    /// Oddities of the entry that were tolerated.
     pub oddities: Vec<Oddity>,
 }
 
@@ -75,7 +75,7 @@ pub struct Attempt<'a> {
     pub runner_output: Cow<'a, str>,
     /// The result of the check; `None` if nobody checked it.
     pub verified: Option<bool>,
-    /// That it was checked is not from the entry, but from a verdict that was given afterwards.
+    /// The verdict that was given afterwards and decides on `verified`; `None` if the entry itself does.
     pub judged: Option<VerdictRef>,
     /// The records that the model was given.
     pub prompt_ref: Option<RecordRange>,
@@ -91,7 +91,7 @@ pub struct Attempt<'a> {
     pub exit_code: Option<i64>,
     /// The version of the skill.
     pub skill_hash: Cow<'a, str>,
-    /// In which sandbox.
+    /// The sandbox in which the attempt ran.
     pub sandbox: Cow<'a, str>,
     /// The duration in milliseconds.
     pub duration_ms: Option<u64>,
@@ -358,7 +358,7 @@ fn attempts<'a>(json: Option<&'a str>, odd: &mut Vec<Oddity>) -> Vec<Attempt<'a>
     if let Some(list) = manent_log::members_of_each(json) {
         attempts.extend(list.into_iter().map(|members| Members(members).attempt(odd)));
     } else {
-        // Something else is among them, or in their place.
+        // The list has other values among them, or is none.
         let list = serde_json::from_str::<Vec<&'a RawValue>>(json);
         odd.push(Oddity::Shape("attempts"));
         let objects =
@@ -429,7 +429,7 @@ const FAILURES: &[&str] = &[
     "rejected",
     "crashed",
 ];
-/// Interrupted runs are among them: an interruption says nothing about the result.
+/// Statuses of an unknown outcome. Interrupted runs are among them: an interruption says nothing about the result.
 const UNKNOWN: &[&str] =
     &["", "unknown", "started", "running", INTERRUPTED, "cancelled", "canceled", "aborted"];
 /// The class of an attempt that somebody broke off, and the status of its run. It says nothing of what it was worth.

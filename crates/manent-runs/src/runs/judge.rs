@@ -16,18 +16,18 @@ use crate::error::{Error, Result};
 /// Names a run of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunName {
-    /// By its id.
+    /// The id of the run.
     Id(String),
-    /// By the number of its record: for runs of other programs, which have no id. Of one that has an id, that is taken.
+    /// The number of its record, for runs of other programs, which have no id. The id is used if the run has one.
     Seq(u64),
 }
 
 /// A verdict that is to be given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewVerdict {
-    /// On which run.
+    /// The run that is judged.
     pub run: RunName,
-    /// On which of its attempts; nothing for the last one, or for a run that has none.
+    /// The number of the attempt; `None` for the last one, or for a run that has none.
     pub attempt: Option<u64>,
     /// The verdict: good or bad. `None` takes back an earlier one.
     pub verified: Option<bool>,
@@ -38,13 +38,13 @@ pub struct NewVerdict {
 /// A verdict that was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerdictReceipt {
-    /// On which run; empty if it has no id.
+    /// The id of the run; empty if it has none.
     pub run_id: String,
     /// The number of the run's own record.
     pub run_seq: u64,
     /// The number of the attempt; `None` if the run has none.
     pub attempt: Option<u64>,
-    /// Proof that it is kept. Nothing: a verdict was to be taken back, and there is none.
+    /// Proof that it is kept; `None` if a verdict was to be taken back and there is none.
     pub receipt: Option<Receipt>,
     /// True if the last verdict on it says the same: the receipt is that of then.
     pub repeated: bool,

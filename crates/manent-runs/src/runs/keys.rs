@@ -7,7 +7,7 @@ use super::entry::RunRecord;
 use super::new_entry::{NewEntry, RunEntryKind};
 use crate::error::Result;
 
-/// Knows lines of runs by their names, from the first line of a log on.
+/// Finds lines of runs by their names, from the first line of a log on.
 pub(super) const RUN_KEYS: KeyRule = KeyRule { name: "runs", reach: Reach::Whole, keys_of: names_of };
 
 /// An id or a key, and in what sense: half of a hash that no two share.

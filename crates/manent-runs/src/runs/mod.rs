@@ -71,7 +71,7 @@ pub struct Runs {
 pub struct ReadSummary {
     /// The runs that were given.
     pub runs: u64,
-    /// Those of them that were begun and did not end, and on which nobody gave a verdict since.
+    /// The number of runs that were begun and did not end, and have no verdict.
     pub unknown: u64,
     /// Runs that were passed over because they were recorded before.
     pub repeated: u64,
@@ -127,8 +127,9 @@ impl Runs {
         Ok(self.store.repair_stream(&StreamId::live_in(Space::Runs, session))?)
     }
 
-    /// The id of the run that a record is about: its beginning, its end, or a verdict on it; empty if it has none.
-    /// Nothing: it is no record about a run.
+    /// Returns the id of the run that a record is about: its beginning, its end, or a verdict on it. Empty if the run
+    /// has no
+    /// id; `None` if the record is not about a run.
     pub fn run_of(&self, session: &SessionKey, seq: u64) -> Result<Option<String>> {
         self.record_at(session, seq, |line| match line {
             RunRecord::Run(run) | RunRecord::Start(run) => Some(run.run_id.into_owned()),
@@ -136,7 +137,7 @@ impl Runs {
         })
     }
 
-    /// Removes the log of a session for good, with what was set aside of it. False: it has none.
+    /// Removes the log of a session for good, with what was set aside of it. Returns false if it has none.
     pub fn purge(&self, session: &SessionKey) -> Result<bool> {
         if self.log(session)?.is_none() {
             return Ok(false);
@@ -260,7 +261,7 @@ impl Runs {
     }
 }
 
-/// Everything of a log that cannot be read.
+/// The parts of a log that cannot be read.
 #[derive(Debug, Default)]
 struct LogFaults {
     damage: Vec<Damage>,

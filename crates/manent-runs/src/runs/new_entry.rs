@@ -17,19 +17,19 @@ use super::verdict::Verdict;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EntryError {
-    /// Not a JSON object, or one that other readers would read otherwise.
+    /// The entry is not a JSON object, or one that other readers would read otherwise.
     #[error(transparent)]
     Body(#[from] BodyError),
     /// A header.
     #[error("a member `meta` makes it a header, which only the log writes; take it out")]
     Meta,
-    /// Something else than a run.
+    /// A record that is no run.
     #[error("its `kind` is neither `run` nor `run-start`; leave it out, or append it to a session")]
     Kind,
     /// A verdict on a run.
-    #[error("it is a verdict on a run, which is given with `manent run judge`")]
+    #[error("it is a verdict on a run, and not a run")]
     Verdict,
-    /// Neither a skill nor an attempt.
+    /// An entry with neither a skill nor an attempt.
     #[error("it has neither `skill` nor `attempts`, so it is no run; name the skill")]
     NoSkill,
     /// No session.
@@ -46,14 +46,14 @@ pub struct NewEntry {
     pub(super) kind: RunEntryKind,
     /// The session it names, if it names one.
     session_id: Option<String>,
-    /// Empty: it gets a new one.
+    /// The id of the run; if empty, it gets a new one.
     pub(super) run_id: String,
     pub(super) idempotency_key: String,
-    /// All that is written behind `kind` and `run_id`.
+    /// The members that are written behind `kind` and `run_id`.
     pub(super) members: Body,
     /// True if another program gave the id, so that the run may have been recorded before.
     pub(super) id_is_given: bool,
-    /// Everything odd about the entry. It is kept all the same.
+    /// Oddities of the entry, which is recorded all the same.
     pub oddities: Vec<Oddity>,
 }
 
@@ -71,9 +71,9 @@ pub struct NewRun {
     pub skill: String,
     /// The version of the skill.
     pub skill_hash: String,
-    /// In which phase of some work.
+    /// The phase of the work that the run is a part of.
     pub phase: String,
-    /// In which project.
+    /// The root directory of the project.
     pub project_root: String,
     /// The input of the skill: any JSON.
     pub input: Option<Box<RawValue>>,
@@ -110,7 +110,7 @@ pub struct NewAttempt {
     pub exit_code: Option<i64>,
     /// The version of the skill; that of the run if it is empty.
     pub skill_hash: String,
-    /// In which sandbox.
+    /// The sandbox in which the attempt ran.
     pub sandbox: String,
     /// The duration of the attempt.
     pub duration: Option<Duration>,

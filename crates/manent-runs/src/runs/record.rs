@@ -27,7 +27,7 @@ pub struct RunLock {
 /// Proof that an entry is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunReceipt {
-    /// By what the run is known.
+    /// The id of the run.
     pub run_id: String,
     /// The position of the record, and its durability.
     pub receipt: Receipt,
@@ -37,7 +37,7 @@ pub struct RunReceipt {
     pub ended: bool,
 }
 
-/// A run that was begun. Whatever happens now, it is not forgotten: without an end, its outcome is unknown.
+/// A run that was begun and is in the log. Without an end its outcome is unknown.
 #[derive(Debug, Clone)]
 pub struct StartedRun {
     /// The session that it belongs to.
@@ -56,8 +56,8 @@ impl StartedRun {
 }
 
 impl Runs {
-    /// Makes sure that nobody else is at work on the run of this key, in any process: whoever asks meanwhile is told
-    /// [`Error::Running`] at once. Take it before [`Runs::begin`], and keep it until the end is recorded.
+    /// Locks the run of this key. Other callers, in any process, get [`Error::Running`] at once. Take the lock before
+    /// [`Runs::begin`], and keep it until the end is recorded.
     pub fn lock_run(&self, session: &SessionKey, idempotency_key: &str) -> Result<RunLock> {
         // Both may be of any length, and hold anything.
         let mut hasher = blake3::Hasher::new();
@@ -82,7 +82,7 @@ impl Runs {
     pub fn finish(&self, started: &StartedRun, ended: &RunEnd) -> Result<RunReceipt> {
         let mut entry = NewEntry::end(&started.run, started.run_id(), ended)?;
         if entry.check_size(&started.session).is_err() {
-            // That it ended counts more than all that was printed.
+            // The end is recorded even if the output must be cut for it.
             entry = NewEntry::end(&started.run, started.run_id(), &ended.shortened())?;
         }
         self.record_one(&started.session, entry, Durability::Sync)
@@ -304,6 +304,6 @@ fn no_receipt(session: &SessionKey) -> Error {
 const LONGEST_ID: &str = "00000000-0000-0000-0000-000000000000";
 /// The number of times that another program may write between our search and our append.
 pub(super) const TRIES: u32 = 8;
-/// Behind the names of such locks. No log is called so.
+/// The end of the names of locks on runs. No log has such a name.
 const MARK: &str = ".running";
 const HASH_DIGITS: usize = 32;

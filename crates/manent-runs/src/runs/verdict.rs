@@ -41,7 +41,7 @@ pub struct Verdict<'a> {
     pub at_ms: Option<i64>,
 }
 
-/// That a verdict was given afterwards, and where it stands.
+/// The record of a verdict that was given after the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VerdictRef {
     /// The number of its record: [`Runs::verdict`] tells all of it.
@@ -91,19 +91,19 @@ impl<'a> Members<'a> {
 }
 
 impl Run<'_> {
-    /// The number by which an attempt is named: its own, or else its place, from 1 on.
+    /// Returns the number by which an attempt is named: its own, or else its place, from 1 on.
     pub fn number_of(&self, nth: usize) -> u64 {
         self.attempts.get(nth).and_then(|attempt| attempt.attempt).unwrap_or(nth as u64 + 1)
     }
 
-    /// The number of the last attempt: the highest, in whatever order they stand. Nothing if there is none.
+    /// Returns the number of the last attempt: the highest, in whatever order they stand. `None` if there is none.
     pub fn last_attempt(&self) -> Option<u64> {
         (0..self.attempts.len()).map(|nth| self.number_of(nth)).max()
     }
 }
 
 impl Runs {
-    /// All that a verdict says, by the number of its record. Nothing: that is no verdict, or is not there.
+    /// Returns the verdict with this record number, or `None` if that record is no verdict or does not exist.
     pub fn verdict(&self, session: &SessionKey, seq: u64) -> Result<Option<Verdict<'static>>> {
         self.record_at(session, seq, |line| match line {
             RunRecord::Verdict(verdict) => Some(verdict.into_owned()),
@@ -111,7 +111,7 @@ impl Runs {
         })
     }
 
-    /// All verdicts that a log holds now. One that comes while it is read counts, or does not.
+    /// Returns all verdicts that a log holds now. One that comes while it is read counts, or does not.
     pub(super) fn verdicts(&self, session: &SessionKey) -> Result<Verdicts> {
         let mut verdicts = Verdicts::default();
         let id = StreamId::live_in(Space::Runs, session);
@@ -137,7 +137,7 @@ impl Runs {
 #[derive(Debug, Default)]
 pub(super) struct Verdicts {
     hasher: RandomState,
-    /// By a hash of the run and the attempt: the last that was given.
+    /// The last verdict on each run and attempt, by a hash of both.
     last: HashMap<u64, LatestVerdict, foldhash::fast::RandomState>,
     /// The notes of bad verdicts, each once, by its hash.
     notes: HashMap<u64, Arc<str>, foldhash::fast::RandomState>,
@@ -152,7 +152,7 @@ struct LatestVerdict {
     note: Option<Arc<str>>,
 }
 
-/// By what a run is known.
+/// The name by which a run is found.
 #[derive(Debug, Clone, Copy, Hash)]
 enum Name<'a> {
     Id(&'a str),

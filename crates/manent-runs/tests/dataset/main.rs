@@ -9,6 +9,7 @@ mod hostile;
 mod leaks;
 mod output_dir;
 mod pairs;
+mod progress;
 mod prompts;
 mod scene;
 mod schema;

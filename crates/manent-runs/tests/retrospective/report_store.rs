@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use manent::{SessionKey, Store, turn};
+use manent::{SessionKey, Space, Store, turn};
 use manent_runs::retrospective::{Report, Reports, Schedule, ScheduleOutcome};
 use serde_json::Value;
 
@@ -184,8 +184,8 @@ fn a_place_that_is_not_ours_alone_is_not_used() {
     std::fs::write(outside.path().join("latest.html"), "theirs").unwrap();
     std::fs::remove_dir_all(reports.dir()).unwrap();
     std::os::unix::fs::symlink(outside.path(), reports.dir()).unwrap();
-    let purged = world.store.purge_runs_of(&SessionKey::new("a").unwrap()).unwrap();
-    assert_eq!((purged.runs.len(), purged.report), (1, false));
+    let purged = world.store.purge_companions(&SessionKey::new("a").unwrap()).unwrap();
+    assert_eq!((purged.companions.len(), purged.derived.len()), (1, 0));
     assert_eq!(names(outside.path()), ["latest.html"], "behind a link nothing is ours");
 }
 
@@ -248,15 +248,15 @@ fn what_is_purged_is_in_no_report_not_even_one_that_was_being_made() {
     made(look(&reports, NOW_MS));
     let address = |key: &str| store.live(&SessionKey::new(key).unwrap()).unwrap().unwrap().id;
     let purged = store.purge(&[address("plain")], false).unwrap();
-    assert!(!purged.report && reports.last().is_some(), "it had no runs");
+    assert!(purged.derived.is_empty() && reports.last().is_some(), "it had no runs");
     let purged = store.purge(&[address("secret")], false).unwrap();
-    assert!(purged.report && purged.runs.len() == 1);
+    assert!(purged.derived == [Space::Runs] && purged.companions.len() == 1);
     assert!(reports.take_alerts().is_empty());
     assert_eq!((reports.last(), names(reports.dir()).len()), (None, 0));
     // Now while one is being made.
     let other = SessionKey::new("other").unwrap();
     let looked = reports.make_if_due(&at(NOW_MS), &mut |_| {
-        assert!(!store.purge_runs_of(&other).unwrap().runs.is_empty());
+        assert!(!store.purge_companions(&other).unwrap().companions.is_empty());
         world.runs.append(&other, &vec![body(); 500], manent::Durability::Sync).unwrap();
         None
     });

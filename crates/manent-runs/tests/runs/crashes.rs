@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use manent::{Durability, Files, Store, StoreOptions};
+use manent::{Durability, Files, Space, Store, StoreOptions, StreamId};
 use manent_runs::{NewEntry, NewRun, NewVerdict, RunEnd, RunName, Runs, StartedRun, Status};
 use manent_sim::{CrashKind, Errno, Fault, SimDisk};
 
@@ -321,7 +321,10 @@ fn no_crash_of_a_purge_leaves_runs_of_a_session_that_is_gone() {
             let purged = try_store(&disk).and_then(purge);
             if disk.faults_left() > 0 {
                 let purged = purged.unwrap();
-                assert_eq!((purged.removed.len(), purged.runs), (1, vec![key("a")]));
+                assert_eq!(
+                    (purged.removed.len(), purged.companions),
+                    (1, vec![StreamId::live_in(Space::Runs, &key("a"))])
+                );
                 return;
             }
             let disk = disk.restart();

@@ -38,9 +38,9 @@ fn judge(runs: &Runs, run_id: &str, verified: Option<bool>) -> VerdictReceipt {
 }
 
 /// A run as it is read: its status, and of each attempt whether it is verified and whether that was said afterwards.
-type Told = (String, Status, Vec<(Option<bool>, bool)>);
+type JudgedRun = (String, Status, Vec<(Option<bool>, bool)>);
 
-fn told(runs: &Runs) -> (Vec<Told>, ReadSummary) {
+fn read_runs(runs: &Runs) -> (Vec<JudgedRun>, ReadSummary) {
     let mut found = Vec::new();
     let seen = runs.each(&key("a"), |run| {
         let attempts = run.attempts.iter().map(|attempt| (attempt.verified, attempt.judged.is_some()));
@@ -50,8 +50,8 @@ fn told(runs: &Runs) -> (Vec<Told>, ReadSummary) {
     (found, seen.unwrap())
 }
 
-fn only(runs: &Runs) -> Told {
-    let (mut found, _) = told(runs);
+fn only(runs: &Runs) -> JudgedRun {
+    let (mut found, _) = read_runs(runs);
     assert_eq!(found.len(), 1);
     found.remove(0)
 }
@@ -69,30 +69,30 @@ fn a_verdict_counts_for_the_last_attempt_and_for_the_run_and_the_last_one_counts
     let (_dir, runs) = store();
     let id = ended(&runs, "fix", 2, Status::Success);
     ended(&runs, "other", 1, Status::Success);
-    let unjudged = told(&runs).0;
+    let unjudged = read_runs(&runs).0;
     let judged = judge(&runs, &id, Some(false));
     assert_eq!((judged.attempt, judged.repeated, &judged.run_id), (Some(2), false, &id));
     let receipt = judged.receipt.unwrap();
     assert_eq!((receipt.seq, receipt.durability), (5, Durability::Sync));
-    let (found, seen) = told(&runs);
+    let (found, seen) = read_runs(&runs);
     let bad = ("fix".to_owned(), Status::Failure, vec![(None, false), (Some(false), true)]);
     assert_eq!(found, [bad, unjudged[1].clone()]);
     assert_eq!((seen.runs, seen.others, seen.unknown), (2, 0, 0), "a verdict is no line that is no run");
 
     judge(&runs, &id, Some(true));
-    assert_eq!(told(&runs).0[0].1, Status::Success);
+    assert_eq!(read_runs(&runs).0[0].1, Status::Success);
     // By its number it is the same attempt, and the later verdict counts.
     let first = NewVerdict { attempt: Some(1), ..on(&id, Some(false)) };
     let second = NewVerdict { attempt: Some(2), ..on(&id, Some(false)) };
     runs.judge(&key("a"), &first).unwrap();
     runs.judge(&key("a"), &second).unwrap();
     let bad = ("fix".to_owned(), Status::Failure, vec![(Some(false), true), (Some(false), true)]);
-    assert_eq!(told(&runs).0[0], bad);
+    assert_eq!(read_runs(&runs).0[0], bad);
 
     // Taken back, all is as it was.
     judge(&runs, &id, None);
     runs.judge(&key("a"), &NewVerdict { verified: None, ..first }).unwrap();
-    assert_eq!(told(&runs).0, unjudged);
+    assert_eq!(read_runs(&runs).0, unjudged);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn a_run_that_never_ended_has_an_outcome_once_somebody_says_so() {
     let verdict = NewVerdict { note: "the file is there".to_owned(), ..on(&id, Some(true)) };
     let judged = runs.judge(&key("a"), &verdict).unwrap();
     assert_eq!(judged.attempt, None);
-    let (found, seen) = told(&runs);
+    let (found, seen) = read_runs(&runs);
     assert_eq!(found[0], ("lost".to_owned(), Status::Success, vec![]));
     assert_eq!((found[1].1, seen.unknown), (Status::Unknown, 1));
 
@@ -126,7 +126,7 @@ fn a_run_that_never_ended_has_an_outcome_once_somebody_says_so() {
     judge(&runs, other.run_id(), Some(false));
     let attempts = vec![NewAttempt::default()];
     runs.finish(&other, &RunEnd { attempts, status: Status::Success, ..RunEnd::default() }).unwrap();
-    assert_eq!(told(&runs).0[0], ("still open".to_owned(), Status::Failure, vec![(Some(false), true)]));
+    assert_eq!(read_runs(&runs).0[0], ("still open".to_owned(), Status::Failure, vec![(Some(false), true)]));
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn runs_of_other_programs_are_judged_by_their_number() {
         ("two".to_owned(), Status::Other, vec![good, (None, false)]),
         ("begun".to_owned(), Status::Success, vec![]),
     ];
-    assert_eq!(told(&runs).0, expected);
+    assert_eq!(read_runs(&runs).0, expected);
     let file = std::fs::read_to_string(dir.path().join("runs/a.jsonl")).unwrap();
     assert!(file.contains(r#""run_seq":1,"#) && !file.contains("run_id"), "{file}");
 }
@@ -259,7 +259,7 @@ fn lines_that_only_look_like_verdicts_change_nothing() {
     lines.extend(&no_verdicts);
     lines.extend(&stray);
     let (_dir, runs) = foreign(&lines);
-    let (found, seen) = told(&runs);
+    let (found, seen) = read_runs(&runs);
     assert_eq!(found, [("s".to_owned(), Status::Failure, vec![(None, false)])]);
     assert_eq!((seen.others, seen.damage.len()), (no_verdicts.len() as u64, 0));
     // Among all of these, one that is one counts, however it is written.
@@ -297,7 +297,7 @@ fn a_damaged_verdict_is_named_and_the_one_before_it_counts() {
         let mut hurt = whole.clone();
         hurt[at] ^= 0x04;
         std::fs::write(&path, &hurt).unwrap();
-        let (found, seen) = told(&runs);
+        let (found, seen) = read_runs(&runs);
         let good = ("fix".to_owned(), Status::Success, vec![(Some(true), true)]);
         assert_eq!((found.len(), &found[0]), (2, &good), "byte {at}");
         assert!(!seen.damage.is_empty(), "byte {at} is hurt, and nobody says so");
@@ -361,7 +361,7 @@ fn a_verdict_is_found_wherever_it_stands_in_a_large_log() {
         runs.record(&key("a"), &[filler(missing)], Durability::Flush).unwrap();
         judge(&runs, &id, Some(true));
         runs.record(&key("a"), &[filler(100_000)], Durability::Flush).unwrap();
-        assert_eq!(told(&runs).0[0].1, Status::Success, "{room}");
+        assert_eq!(read_runs(&runs).0[0].1, Status::Success, "{room}");
     }
 }
 

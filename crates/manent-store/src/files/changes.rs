@@ -290,7 +290,7 @@ fn named_among_live(space: Space, name: &str) -> Option<(Place, String)> {
     })
 }
 
-/// No name of a file holds a slash.
+/// The prefix of names of archived files among the live ones. No name of a file holds a slash.
 pub(super) const AMONG_LIVE: &str = "sessions/";
 
 /// Returns the new streams among the files of a directory. `there`: the names of all files in it.

@@ -151,6 +151,11 @@ impl Files {
         own.then(|| FileBlobs::within(self.dir.disk.clone(), self.dir.layout.home.clone()))
     }
 
+    /// Returns a directory of the same disk as a place for derived data.
+    pub fn blobs_in(&self, dir: PathBuf) -> FileBlobs {
+        FileBlobs::new(self.dir.disk.clone(), dir)
+    }
+
     /// Returns the file of a live session, whether it exists or not.
     pub fn live_path(&self, key: &SessionKey) -> PathBuf {
         self.live_path_in(Space::Sessions, key)

@@ -71,7 +71,7 @@ pub(super) fn delete(files: &StoreDir, at: &StreamId, wait: Duration) -> Result<
         }
     }
     for place in at.space.places() {
-        sweep(files, files.layout.dir(at.space, *place))?;
+        remove_leftovers(files, files.layout.dir(at.space, *place))?;
     }
     let mut last = file.path.clone();
     if at.place == Place::Archive && file.form == FileForm::Plain {
@@ -414,7 +414,7 @@ fn stored_at(path: &Path) -> Option<StoredName> {
 }
 
 /// Removes what writers that died left half written in a directory.
-pub(super) fn sweep(files: &StoreDir, dir: &Path) -> Result<()> {
+pub(super) fn remove_leftovers(files: &StoreDir, dir: &Path) -> Result<()> {
     let Ok(entries) = files.disk.list(dir) else { return Ok(()) };
     for name in entries.iter().filter_map(|entry| entry.name.to_str()).filter(|name| is_temporary(name)) {
         let path = dir.join(name);
@@ -527,7 +527,7 @@ pub(super) fn condense(files: &StoreDir, at: &StreamId, progress: ProgressFn<'_>
 /// Packs a file. Returns false if it grew meanwhile, so that it is still plain.
 fn pack_at(files: &StoreDir, file: &StreamFile, progress: ProgressFn<'_>) -> Result<bool> {
     let held = lock_file(&*files.disk, &file.path, Duration::ZERO)?;
-    sweep(files, &files.layout.archive)?;
+    remove_leftovers(files, &files.layout.archive)?;
     refuse_if_open_elsewhere(files, &file.path)?;
     pack_held(files, file, &held, progress)
 }
@@ -583,7 +583,7 @@ fn pack_into(
 pub(super) fn unpack(files: &StoreDir, file: &StreamFile, wait: Duration) -> Result<(StreamFile, Lock)> {
     let held = lock_file(&*files.disk, &file.path, wait)?;
     let dir = file.path.parent().unwrap_or(&files.layout.archive);
-    sweep(files, dir)?;
+    remove_leftovers(files, dir)?;
     // Without `.zst` it ends as a plain one does.
     let plain = file.path.with_extension("");
     let mut target = AtomicFile::create_locked(&*files.disk, &plain)?;

@@ -15,7 +15,7 @@ use super::changes::{AMONG_LIVE, version};
 use super::locks::lock_dir;
 use super::names::{FileForm, Layout, StoredName, fixed_files, is_packed, may_be_file_of};
 use super::writer::FileLease;
-use crate::error::{Error, Result, io_error};
+use crate::error::{Error, Exposure, Result, io_error};
 use crate::header::HeaderNames;
 use crate::key::SessionKey;
 use crate::pack;
@@ -255,13 +255,12 @@ impl StoreDir {
             resolved => resolved.map_err(io_error("open", dir))?,
         };
         let info = self.disk.inspect(&real).map_err(io_error("inspect", dir))?;
-        let exposed = |why: String, hint| Err(Error::Exposed { path: dir.to_owned(), why, hint });
+        let exposed = |why| Err(Error::Exposed { path: dir.to_owned(), why });
         if info.mode & 0o002 != 0 {
-            return exposed("everybody may write there".into(), "take that right away with chmod o-w");
+            return exposed(Exposure::Everybody);
         }
         if !self.disk.is_own(info.owner) {
-            let why = format!("it belongs to user {}", info.owner);
-            return exposed(why, "run as that user, or choose another directory");
+            return exposed(Exposure::OwnedBy(info.owner));
         }
         Ok(())
     }

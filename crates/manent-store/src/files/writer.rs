@@ -81,7 +81,7 @@ struct PoolSlot {
 #[derive(Debug)]
 struct PooledWriter {
     file: Option<(RestingLog, Arc<str>)>,
-    /// For messages, if a commit does not come back.
+    /// The path for messages, if a commit does not come back.
     path: PathBuf,
 }
 
@@ -263,9 +263,9 @@ fn wake(file: Option<(RestingLog, Arc<str>)>) -> Result<Option<FileLease>> {
     }
 }
 
-/// Some hundred megabytes.
+/// The number of keys that are kept in memory: some hundred megabytes.
 const KEYS_MAX: usize = 1_000_000;
-/// Some ten megabytes.
+/// The number of durable names that are kept in memory: some ten megabytes.
 const DURABLE_NAMES_MAX: usize = 100_000;
 
 /// The right to write one file.

@@ -36,9 +36,9 @@ enum OnDamage {
 
 /// The frames decompressed last, the newest at the end.
 ///
-/// More than one, because a reader that goes backwards takes blocks that lie across a border and needs the
-/// frames on both sides by turns; and because whoever wants the last turns first looks for them backwards and
-/// then reads them forwards.
+/// The frames that were unpacked last. There is more than one, because a reader that goes backwards takes blocks that
+/// lie across a border and needs the frames on both sides by turns; and because whoever wants the last turns first
+/// looks for them backwards and then reads them forwards.
 struct FrameCache {
     unpacker: Unpacker,
     frames: Vec<CachedFrame>,

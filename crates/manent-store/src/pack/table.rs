@@ -50,7 +50,7 @@ struct FrameRange {
 pub(super) enum TableEnd {
     /// The table has all that was packed.
     Whole,
-    /// Something stood behind the last frame that was found, or may have stood there.
+    /// A table that lost its end: more stood behind the last frame that was found, or may have.
     Lost,
 }
 
@@ -61,7 +61,7 @@ enum Proof {
     Checked,
     /// The table has no checksum, or a wrong one, and all frames agree with it.
     Sure,
-    /// Some frames cannot be asked, the others agree with it.
+    /// A table with which all frames agree that can be read, which some cannot.
     Likely,
 }
 
@@ -347,7 +347,7 @@ impl<'a> Window<'a> {
         Window { file, len, at: 0, buffer: vec![0; capacity], start: 0, end: 0 }
     }
 
-    /// At least as many bytes as the largest frame has, or all up to the end of the file.
+    /// Returns at least as many bytes as the largest frame has, or all up to the end of the file.
     fn ahead(&mut self) -> io::Result<&[u8]> {
         let (held, left) = (self.end - self.start, self.len - self.at);
         if (held as u64) < left.min(packed_bytes_max() as u64) {
@@ -366,8 +366,8 @@ impl<'a> Window<'a> {
     }
 }
 
-/// No table is longer. As two neighbouring frames are nearly always longer than one may be, this is enough
-/// for 511 GiB.
+/// The number of frames of the longest table. As two neighbouring frames are nearly always longer than one may be, this
+/// is enough for 511 GiB.
 pub(super) const FRAMES_MAX: usize = 1 << 20;
 /// A hint about damage, for messages.
 pub(super) const WHAT_TO_DO: &str = "take the file from a backup, or save what `zstd -d` can still unpack";
@@ -377,7 +377,7 @@ const SEEK_MAGIC: u32 = 0x184D_2A5E;
 /// Magic and length of a skippable frame.
 const HEADER_BYTES: u64 = 8;
 const FOOTER_MAGIC: u32 = 0x8F92_EAB1;
-/// No checksums of frames in the table: each frame has its own.
+/// The descriptor of a table without checksums of frames: each frame has its own.
 const DESCRIPTOR: u8 = 0;
 const HAS_CHECKSUMS: u8 = 0x80;
 const ENTRY_BYTES: u64 = 8;

@@ -105,7 +105,7 @@ fn json_in(text: &str) -> Option<Value> {
     None
 }
 
-/// More than this is not learned from a passage.
+/// The number of facts that are learned from a passage at most.
 const CLAIMS_MAX: usize = 16;
 const ANSWER_BYTES_MAX: usize = 256 << 10;
 /// The number of possible beginnings of JSON that are tried.

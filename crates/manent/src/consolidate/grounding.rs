@@ -15,7 +15,7 @@ use manent_index::words::Words;
 use super::passage::Passage;
 use crate::memory::Kind;
 
-/// Something that a model wants to be remembered.
+/// A fact that a model wants to be remembered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Claim {
     pub(super) kind: Kind,
@@ -23,7 +23,7 @@ pub(super) struct Claim {
     pub(super) quote: String,
 }
 
-/// Something that the user said.
+/// A fact that the user said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct GroundedClaim {
     pub(super) kind: Kind,
@@ -210,7 +210,7 @@ pub(super) fn is_about(summary: &str, transcript: &str) -> bool {
     all > 0 && !invented && found * 100 >= all * ABOUT_PERCENT && !reverses_meaning(summary, transcript)
 }
 
-/// Before the words of the user, where they are remembered as they were said.
+/// The text before the words of the user, where they are remembered as they were said.
 pub(super) const SAID: &str = "The user said: ";
 /// Placeholders for the speaker, and for what is the speaker's.
 const ME: &str = "\u{1}";

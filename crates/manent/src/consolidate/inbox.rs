@@ -7,7 +7,7 @@ use super::step::compare;
 use crate::error::{Error, Result};
 use crate::memory::{Item, Memory, NewItem, Source, SourceKind};
 
-/// Something that a person accepted.
+/// A proposal that a person accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accepted {
     /// The number of the proposal in the inbox.

@@ -38,7 +38,7 @@ pub(super) struct JournalEntry {
     pub(super) prompt: String,
     pub(super) at_ms: i64,
     pub(super) is_done: bool,
-    /// From which sentences something was learned: the turns, and which of their sentences.
+    /// The sentences that facts were learned from: the turns, and the sentences of each.
     pub(super) learned: Vec<(u64, u64)>,
 }
 

@@ -50,7 +50,7 @@ pub struct Rules {
     pub inbox: bool,
     /// Write nothing.
     pub dry_run: bool,
-    /// From the first record on, also what was looked at before, but nothing by the same extractor twice.
+    /// True to begin at the first record: also what was looked at before, but nothing by the same extractor twice.
     pub again: bool,
 }
 
@@ -107,7 +107,7 @@ pub struct Consolidated {
     pub more: bool,
 }
 
-/// Something that was learned.
+/// A fact that was learned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LearnedItem {
     /// The number of the item; `None` in a dry run.

@@ -164,11 +164,11 @@ fn clipped(text: &str, bytes: usize) -> String {
 
 /// The number of bytes of a turn that a model is shown.
 const CLIP_BYTES: usize = 4 << 10;
-/// Less than this shows nothing.
+/// The length below which a part of a text shows nothing.
 const CLIP_BYTES_MIN: usize = 64;
 const MARK_CHARS: usize = 16;
 
-/// Something that the user said, with single blanks.
+/// A sentence of the user, with single blanks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Sentence {
     pub(super) text: String,
@@ -220,7 +220,7 @@ struct SentenceSplitter<'a> {
     /// Lines that belong together.
     lines: String,
     last: &'a str,
-    /// Something that is not the user's stands before what comes next.
+    /// True if text that is not the user's stands before what comes next.
     is_cut: bool,
 }
 
@@ -331,7 +331,7 @@ const PUT_IN: [(&str, &str); 4] = [
     ("<environment_context>", "</environment_context>"),
     ("<user_instructions>", "</user_instructions>"),
 ];
-/// Longer lines are not a person's sentences.
+/// The length of a line above which it is not a person's sentence.
 const LINE_BYTES_MAX: usize = 4 << 10;
 /// A turn with more sentences was pasted.
 const SENTENCES_MAX: usize = 200;

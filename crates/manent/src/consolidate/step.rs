@@ -366,7 +366,8 @@ fn learned_of(item: &Item) -> LearnedItem {
     }
 }
 
-/// After so many failures a passage is done without the extractor, so that it does not hold up those behind it.
+/// The number of failures after which a passage is done without the extractor, so that it does not hold up those behind
+/// it.
 const FAILURES_MAX: u32 = 5;
 const ANSWER_BYTES_MAX: usize = 256 << 10;
 const DAILY_BYTES_MAX: usize = 1000;

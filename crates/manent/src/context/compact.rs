@@ -21,9 +21,9 @@ use crate::tokens::Tokens;
 /// The largest size of a context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// More tokens than this are too many.
+    /// The largest number of tokens.
     pub max_tokens: u64,
-    /// More messages than this are too many.
+    /// The largest number of messages.
     pub max_messages: usize,
 }
 

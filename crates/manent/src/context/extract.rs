@@ -77,7 +77,7 @@ struct Sentence<'a> {
     cost: u64,
 }
 
-/// Something with a name.
+/// A thing with a name.
 struct Thing<'a> {
     name: &'a str,
     /// The name, or a number with the words beside it.

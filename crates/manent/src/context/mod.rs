@@ -1,4 +1,4 @@
-//! What a model sees of a session: the messages of its context, made from the log and from nothing else.
+//! The messages that a model sees of a session: its context, made from the log and from nothing else.
 //!
 //! The same log gives the same messages, to the byte, whenever and wherever it is asked. So what the model saw when it
 //! gave an answer can be shown at any time after: it is what the records before that answer give.
@@ -99,11 +99,12 @@ impl Store {
     ) -> Result<Vec<(SessionKey, Result<Context>)>> {
         let listed = self.recent(sessions)?;
         let threads_max = if listed.len() < SEQUENTIAL_MAX { 1 } else { THREADS_MAX };
-        Ok(parallel_map(&listed, threads_max, |listed| {
+        let contexts = parallel_map(&listed, threads_max, |listed| {
             let address = &listed.id;
             let context = Part::read_last(self, address, turns).map(|part| part.into_context(tokens).0);
             (address.key.clone(), context)
-        }))
+        });
+        Ok(contexts.map_err(manent_store::Error::from)?)
     }
 
     /// The last record that a model had seen when it gave this one.

@@ -379,7 +379,8 @@ impl Session {
     }
 }
 
-/// More than any model is given at once, and little enough to keep for each session that is being answered.
+/// The bytes of a part that is kept: more than any model is given at once, and little enough to keep for each session
+/// that is being answered.
 const BYTES_MAX: usize = 16 << 20;
 
 #[cfg(test)]

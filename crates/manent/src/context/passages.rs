@@ -73,7 +73,7 @@ pub struct PassagePrompt {
 pub enum PassageError {
     /// There is no such record.
     Missing,
-    /// Something in the passage cannot be read.
+    /// A passage with records that cannot be read.
     Damaged,
     /// The passage is longer than the reader was opened for.
     TooLong,
@@ -263,5 +263,5 @@ impl PassageReader {
     }
 }
 
-/// More short records than any model is given at once.
+/// The number of records of a window: more short ones than any model is given at once.
 const WINDOW_RECORDS_MAX: usize = 100_000;

@@ -46,7 +46,7 @@ impl Message {
 /// The place in a session that a message was made from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Origin {
-    /// No place: the message was written for a single request.
+    /// A message without a place: it was written for a single request.
     #[default]
     Request,
     /// The system text that a `context` record gives.

@@ -353,7 +353,11 @@ const NEAR: usize = 80;
 const OPPOSITE: usize = 75;
 /// In a longer sentence the last word is not what it is about.
 const LONG_SENTENCE: usize = 8;
-/// Negations. Those like "don" are what the word splitter leaves of contractions.
+/// Words that make an item the opposite of the same item without them. Those like "don" are what the word splitter
+/// leaves of contractions, and "dislikes" negates without a word of its own. `consolidate/grounding.rs` has another
+/// list, because it looks for the word that is negated: there "don't" is read by its `'t`, and "without", "neither" and
+/// "nor" count, which negate a part of an item and do not make two items contradict each other. That list was measured
+/// for its purpose; one for both would change which contradictions are reported.
 const NEGATIONS: [&str; 14] = [
     "not", "no", "never", "don", "doesn", "isn", "won", "aren", "wasn", "didn", "dislikes", "nicht", "kein",
     "pas",

@@ -19,7 +19,7 @@ words! {
         Fact = "fact",
         /// A preference.
         Pref = "pref",
-        /// Something in progress: a project, a plan, a task.
+        /// A matter in progress: a project, a plan, a task.
         Context = "context",
         /// A summary of a part of a day.
         Daily = "daily",
@@ -160,7 +160,7 @@ impl Source {
     }
 }
 
-/// Something to be remembered.
+/// An item to be remembered.
 ///
 /// ```
 /// use manent::memory::{Kind, NewItem};
@@ -181,20 +181,20 @@ pub struct NewItem {
 }
 
 impl NewItem {
-    /// Something that the user said is to be remembered.
+    /// Makes an item of what the user said.
     pub fn new(kind: Kind, content: impl Into<String>) -> NewItem {
         let source = Source::by(SourceKind::User);
         NewItem { kind, content: content.into(), tags: Vec::new(), source, replaces: None }
     }
 
-    /// With a label.
+    /// Adds a label.
     #[must_use]
     pub fn tag(mut self, tag: impl Into<String>) -> NewItem {
         self.tags.push(tag.into());
         self
     }
 
-    /// From somewhere.
+    /// Sets the source.
     #[must_use]
     pub fn from(mut self, source: Source) -> NewItem {
         self.source = source;
@@ -266,7 +266,7 @@ fn begun(kind: &str, id: u64, ts: &str) -> Body {
     body
 }
 
-/// Something that is remembered.
+/// An item that is remembered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
     /// The number of the item, which is never given to another.
@@ -321,7 +321,7 @@ pub enum ItemError {
     /// The word names no kind.
     #[error("{0:?} is no kind of memory; there are fact, pref, context and daily")]
     Kind(String),
-    /// Not a label.
+    /// A tag that is no label.
     #[error(
         "the tag {0:?} is no label: one to {TAG_CHARS_MAX} characters, none of them a line break or the like"
     )]

@@ -101,13 +101,13 @@ struct MemoryCores {
 pub struct Filter {
     /// Any of these kinds; none: of every kind.
     pub kinds: Vec<Kind>,
-    /// With all of these tags.
+    /// The tags that an item has all of.
     pub tags: Vec<String>,
-    /// From any of these; none: from anybody.
+    /// The sources that an item comes from one of; none: from anybody.
     pub who: Vec<SourceKind>,
-    /// From the session of this key.
+    /// The key of the session that an item comes from.
     pub session: Option<String>,
-    /// Not older than this, in milliseconds since 1970.
+    /// The time before which an item is too old, in milliseconds since 1970.
     pub since_ms: Option<i64>,
     /// Older than this.
     pub until_ms: Option<i64>,

@@ -24,7 +24,7 @@ pub(crate) struct LineEffect {
 pub(crate) enum Operation {
     /// An item, and the one that it replaces.
     Remember(Kind, Option<u64>),
-    /// From here on, the items with this id are forgotten.
+    /// The end of the items with this id: they are forgotten from here on.
     Forget(u64),
     /// A header, a note about damage, a kind that only a newer version knows.
     Other,
@@ -110,7 +110,7 @@ fn fraction_ms(ts: &str) -> Option<i64> {
     (ms.abs() < 1e14).then(|| ms.round() as i64)
 }
 
-/// Beyond this, a number is no count of seconds since 1970 but of milliseconds.
+/// The largest count of seconds since 1970: a larger number counts milliseconds.
 const SECONDS_MAX: u64 = 100_000_000_000;
 
 #[cfg(test)]

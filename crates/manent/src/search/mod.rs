@@ -13,31 +13,28 @@ pub(crate) use manent_index::Background;
 use manent_index::{
     Index, IndexDir, IndexState, Listing, MissingSession, Query, ReindexReport, SearchResults, StoreStats,
 };
-use manent_log::RealDisk;
-use manent_store::{Blobs, FileBlobs, Place, ProgressFn, Selector, SessionKey, Streams};
+use manent_store::{Blobs, Place, ProgressFn, Selector, SessionKey, Streams};
 
 use crate::error::Result;
-use crate::store::{Store, StoreOptions};
+use crate::store::Store;
 
 pub(crate) use corpus::RecordCorpus;
 
 /// The index of the sessions of a store.
 pub(crate) type SessionIndex = Arc<Index>;
 
-/// Makes the index of a store. It is kept in the store's blobs, else in [`StoreOptions::index`], else in memory.
+/// Makes the index of a store. It is kept in the store's blobs, else in `elsewhere`, else in memory.
 pub(crate) fn session_index(
     streams: &Arc<dyn Streams>,
     blobs: Option<&Arc<dyn Blobs>>,
-    options: &StoreOptions,
+    elsewhere: Option<Arc<dyn Blobs>>,
+    wait: Duration,
     background: Background,
 ) -> SessionIndex {
     let own = blobs.map(|blobs| IndexDir::new(blobs.clone(), FOLDER));
-    let elsewhere = || {
-        let dir = options.index.clone()?;
-        Some(IndexDir::new(Arc::new(FileBlobs::new(RealDisk::shared(), dir)), ""))
-    };
-    let corpus = Arc::new(RecordCorpus::sessions(streams.clone(), options.wait));
-    Index::new(corpus, own.or_else(elsewhere), background, options.wait)
+    let elsewhere = || elsewhere.map(|blobs| IndexDir::new(blobs, ""));
+    let corpus = Arc::new(RecordCorpus::sessions(streams.clone(), wait));
+    Index::new(corpus, own.or_else(elsewhere), background, wait)
 }
 
 /// Makes an index over another space of a store, in a folder of its own.

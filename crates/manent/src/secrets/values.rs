@@ -22,7 +22,7 @@ pub(super) static HEADS: LazyLock<Option<Regex>> = LazyLock::new(|| {
         .ok()
 });
 
-/// Something of whatever stands before a value.
+/// Parts of the names that stand before a value.
 static NAMES: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
     let names = ["pass", "pwd", "mnemonic", "phrase", "secret", "token", "credential", "key"];
     let words = names.into_iter().chain(["authorization", "bearer"]);
@@ -39,7 +39,7 @@ pub(super) fn may_have_values(text: &str) -> bool {
 enum Written {
     /// In quotes.
     Quoted,
-    /// Without a space on either side: `PASSWORD=…`.
+    /// A value without a space on either side of the sign: `PASSWORD=…`.
     Close,
     /// Bare, with spaces: this may be code, where a bare word is a name and no value.
     Loose,

@@ -7,6 +7,7 @@
 //! | `without_index.rs` | a backend on which no index is kept and nothing is watched |
 //! | `lives.rs`, `actions.rs`, `by_hand.rs` | random stores, and whatever programs and people do to their files |
 //! | `scenes.rs`, `crashes.rs` | a simulated disk that crashes, fails and fills up |
+//! | `builds.rs` | a build of much, with another process or a crash in the middle of it |
 //! | `clocks.rs`, `vanishing.rs` | coarse time stamps, clocks that jump, old times; logs that vanish |
 //! | `failing.rs` | a disk on which everything works but the index |
 //! | `corrupt_index.rs` | every byte of an index changed, every file of it cut short |
@@ -29,6 +30,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests do to files what people and other programs do")]
 
 mod actions;
+mod builds;
 mod by_hand;
 mod check;
 mod clocks;

@@ -20,13 +20,13 @@ use super::report::GuardReport;
 use super::state::{CommandDir, RawPath, StoredShape, now_ns, unique_name};
 use crate::protected::RepositoryMarks;
 
-/// Something protected as it was before a command.
+/// A protected path as it was before a command.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ProtectedCopy {
     /// The location.
     pub(super) path: RawPath,
     extent: AllowedChanges,
-    /// Everything in it, by its path from there; itself, by the empty path.
+    /// The entries below the path, by their paths from there; the path itself is the empty one.
     entries: BTreeMap<RawPath, CopiedEntry>,
     /// Directories of Git objects in it, from there.
     object_stores: Vec<RawPath>,
@@ -36,11 +36,11 @@ pub(super) struct ProtectedCopy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum AllowedChanges {
-    /// None. There is a copy of each file.
+    /// No change. There is a copy of each file.
     Nothing,
-    /// Only what commits write. There are no copies: too many repositories to copy them all.
+    /// Changes that commits make. There are no copies, because there are too many repositories.
     NothingUncopied,
-    /// Only what commits write, approved by a person. There is a copy of each file of the rest.
+    /// Changes that commits make, approved by a person. There is a copy of each other file.
     Commits,
 }
 
@@ -62,9 +62,10 @@ struct CopiedEntry {
 /// The class of an entry, which decides whether it may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum EntryClass {
-    /// Must stay unchanged.
+    /// An entry that must stay unchanged.
     Guarded,
-    /// May change, as long as it holds only files and directories: Git would write through a link that a command left
+    /// An entry that may change, as long as it holds only files and directories: Git would write through a link that a
+    /// command left
     /// to wherever that leads.
     Free,
     /// Objects: named by their content, and too many to be copied.
@@ -399,7 +400,7 @@ impl EntryHandle {
 const COMMIT_TREES: [&str; 3] = ["objects", "refs", "logs"];
 /// The longest file of which there is a copy.
 const COPY_BYTES_MAX: u64 = 32 << 20;
-/// Longer ago than any file system rounds its times.
+/// The age from which a time is exact: no file system rounds by more.
 const SETTLED_NS: i64 = 3_000_000_000;
 
 #[cfg(test)]

@@ -363,7 +363,7 @@ impl Settlement<'_> {
             let seen = before.all().find(|(known, _)| *known == path).map(|(_, seen)| seen.id);
             let now = id_of(&path.0);
             if seen.is_some() && now.is_some() && now != seen {
-                let shown = self.report.shown(&path.0);
+                let shown = self.report.relative_path(&path.0);
                 self.report.note(Cause::Limit, format!(
                     "{shown} was replaced from outside while the command ran, which ends its protection; look at it"
                 ));

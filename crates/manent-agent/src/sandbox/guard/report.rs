@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::quarantine::MoveResult;
 
-/// Something that was undone after a command, or that whoever gets its result should know.
+/// A note on a command: a change that was undone, or a fact that the reader of its result should know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuardNote {
     /// The kind of the note.
@@ -19,11 +19,11 @@ pub struct GuardNote {
 pub enum Cause {
     /// A repository or a protected name appeared, and was moved to the quarantine.
     Appeared,
-    /// Something protected was changed, and was put back.
+    /// A protected path was changed, and was put back.
     Changed,
-    /// Something could not be undone.
+    /// A change could not be undone.
     Trouble,
-    /// Something is not protected as well as usual, because there is too much of it.
+    /// Protection is weaker than usual, because there are too many files.
     Limit,
 }
 
@@ -42,38 +42,38 @@ impl GuardReport {
 
     /// Notes that something new was moved away.
     pub(super) fn added(&mut self, path: &Path, moved: &MoveResult) {
-        let text = format!("{} appeared during the command and was {}", self.shown(path), to(moved));
+        let text = format!("{} appeared during the command and was {}", self.relative_path(path), to(moved));
         self.note(Cause::Appeared, text);
     }
 
     /// Notes that something protected was changed, and that the version of the command was moved away.
     pub(super) fn changed(&mut self, path: &Path, moved: &MoveResult) {
-        let text = format!("the command changed {}; its version was {}", self.shown(path), to(moved));
+        let text = format!("the command changed {}; its version was {}", self.relative_path(path), to(moved));
         self.note(Cause::Changed, text);
     }
 
     /// Notes that something protected was restored.
     pub(super) fn put_back(&mut self, path: &Path) {
-        let text = format!("{} was put back as it was before the command", self.shown(path));
+        let text = format!("{} was put back as it was before the command", self.relative_path(path));
         self.note(Cause::Changed, text);
     }
 
     /// Notes that an object of Git was changed, of which there is no copy.
     pub(super) fn object_changed(&mut self, path: &Path) {
-        self.objects.push(self.shown(path));
+        self.objects.push(self.relative_path(path));
     }
 
     pub(super) fn trouble(&mut self, path: &Path, what: &str, why: &io::Error) {
         let text = format!(
             "{} could not {what}: {why}; look at it before you use Git or an editor there",
-            self.shown(path)
+            self.relative_path(path)
         );
         self.note(Cause::Trouble, text);
     }
 
     /// Notes that something differs, but was changed after the command.
     pub(super) fn later(&mut self, path: &Path) {
-        let text = format!("{} was changed later, and left as it is; look at it", self.shown(path));
+        let text = format!("{} was changed later, and left as it is; look at it", self.relative_path(path));
         self.note(Cause::Trouble, text);
     }
 
@@ -81,12 +81,12 @@ impl GuardReport {
         self.notes.push(GuardNote { cause, text });
     }
 
-    /// The path from the workspace.
-    pub(super) fn shown(&self, path: &Path) -> String {
+    /// Returns a path relative to the workspace, for notes.
+    pub(super) fn relative_path(&self, path: &Path) -> String {
         path.strip_prefix(&self.workspace).unwrap_or(path).display().to_string()
     }
 
-    /// All of them; of very many of a kind, the first and a count.
+    /// Returns the notes; of very many of a kind, the first and a count.
     pub(super) fn into_notes(self) -> Vec<GuardNote> {
         let mut all = Vec::new();
         if let Some(first) = self.objects.first() {

@@ -102,9 +102,9 @@ pub(super) struct GuardState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NewEntries {
-    /// They are moved to the quarantine.
+    /// New entries are moved to the quarantine.
     Quarantined,
-    /// They stay: a person said so.
+    /// New entries stay, because a person allowed them.
     Allowed,
 }
 

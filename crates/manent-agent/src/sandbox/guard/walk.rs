@@ -80,9 +80,9 @@ impl IgnoreRules {
 
 /// The purpose of a walk.
 pub(super) enum Purpose<'a> {
-    /// Before a command: reads the ignore rules, and does not look into repositories.
+    /// The walk before a command: reads the ignore rules, and does not look into repositories.
     Before(&'a mut IgnoreRules),
-    /// After a command: searches also what has become a repository since, and opens what was closed to us.
+    /// The walk after a command: also searches what has become a repository since, and opens what was closed to us.
     After { rules: &'a IgnoreRules, before: &'a ProtectedEntries },
 }
 
@@ -220,6 +220,7 @@ fn take(
 fn list_all(directories: &[Directory]) -> Vec<Result<Listing, Errno>> {
     let threads_max = if directories.len() < DIRECTORIES_ALONE_MAX { 1 } else { THREADS_MAX };
     parallel_map(directories, threads_max, |directory| list(&directory.path))
+        .unwrap_or_else(|_| directories.iter().map(|_| Err(Errno::IO)).collect())
 }
 
 fn list(dir: &Path) -> Result<Listing, Errno> {
@@ -271,13 +272,13 @@ fn reopen(dir: &Path, purpose: &Purpose<'_>) -> Result<Listing, Errno> {
 }
 
 const IGNORE_FILE: &str = ".gitignore";
-/// Longer lists take long to compile. Nothing is ignored by them.
+/// The longest list of ignored names that is used: a longer one takes long to compile.
 const IGNORE_FILE_BYTES_MAX: u64 = 64 << 10;
 /// The number of entries of ignored directories that are searched.
 pub(super) const IGNORED_ENTRIES_MAX: usize = 100_000;
 const THREADS_MAX: usize = 4;
 const LISTING_BYTES: usize = 8 << 10;
-/// So few directories are listed faster than a thread is begun.
+/// The number of directories that one thread lists faster than a second one starts.
 const DIRECTORIES_ALONE_MAX: usize = 64;
 const DIRECTORIES_AT_ONCE: usize = 1024;
 

@@ -140,7 +140,7 @@ fn inside(
         _ if said.contains(SECRET) => ("the secret came out".to_owned(), TrialResult::Escaped),
         CommandEnd::Exit(code) if code == i32::from(attempts::REFUSED) => (short(&said), TrialResult::Held),
         CommandEnd::Exit(0) => (short(&said), TrialResult::Escaped),
-        // Whatever this is, it is not what was expected.
+        // An unexpected end counts as an escape.
         ending => (format!("{ending}: {}", short(&said)), TrialResult::Escaped),
     })
 }

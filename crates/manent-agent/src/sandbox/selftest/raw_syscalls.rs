@@ -17,7 +17,7 @@ pub(super) enum CallArgument {
     Number(i64),
     /// The number of the process that was planted.
     Victim,
-    /// So many zeros, by their address.
+    /// The address of this number of zero bytes.
     Zeros(usize),
 }
 

@@ -104,7 +104,7 @@ fn attempted(
     lay_out(&workspace)?;
     let before = protected_entries(&workspace);
     let said = make(&workspace, &stage)?;
-    // Whoever closed it cannot be meant to keep us from looking, nor from clearing up.
+    // The attempt closed the directory; looking into it and removing it need its rights back.
     let _ = rustix::fs::chmod(workspace.join("shut"), rustix::fs::Mode::RWXU);
     let after = protected_entries(&workspace);
     let changed = before.iter().find(|(path, content)| after.get(*path) != Some(content));

@@ -90,7 +90,7 @@ fn print(item: &Item, id_columns: usize, output: &mut Output) -> io::Result<()> 
     let tags = tags_of(item);
     let tags = if room < TEXT_COLUMNS_MIN * 2 { "".into() } else { term::fit(&tags, columns / 3) };
     let room = room.saturating_sub(tags.width()).clamp(TEXT_COLUMNS_MIN / 2, TEXT_COLUMNS);
-    let text = term::one_line(&item.content, LINE_CHARS);
+    let text = term::escaped_beginning(&item.content, LINE_CHARS);
     let text = term::fit(&text, room);
     let mut parts: Vec<(Style, &str)> = front.iter().map(|(style, text)| (*style, text.as_str())).collect();
     parts.extend([(Style::new(), text.as_ref()), (term::FAINT, tags.as_ref())]);

@@ -103,7 +103,7 @@ fn fact(output: &mut Output, name: &str, text: &str) -> io::Result<()> {
 fn print_turn(turn: &SourceTurn, output: &mut Output) -> io::Result<()> {
     let mark = if turn.is_source { ">" } else { " " };
     let number = format!("{mark} {:>4}  ", turn.seq);
-    let text = term::one_line(&turn.text, super::LINE_CHARS);
+    let text = term::escaped_beginning(&turn.text, super::LINE_CHARS);
     let role = format!("{}  ", term::pad(&term::line(&turn.role), 9));
     let room = output.columns().map_or(usize::MAX, |columns| columns.saturating_sub(20).max(20));
     let style = if turn.is_source { Style::new() } else { term::FAINT };

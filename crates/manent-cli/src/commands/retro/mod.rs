@@ -23,6 +23,7 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::commands::prelude::*;
+use crate::hints;
 use crate::model::{self, BlockingModel};
 use crate::new_file::NewFile;
 
@@ -112,7 +113,8 @@ pub(crate) fn run(context: &Context<'_>, args: &RetroArgs) -> Result<Exit, Failu
         ..ReportQuery::default()
     };
     let bar = context.progress(runs.sessions()?.iter().map(|listed| listed.bytes).sum());
-    let report = runs.retrospective(&question, &|done, _| bar.set_position(done))?;
+    let mut report = runs.retrospective(&question, &|done, _| bar.set_position(done))?;
+    report.notes.iter_mut().for_each(hints::complete_note);
     bar.finish_and_clear();
     if report.totals.runs == 0 && report.whole {
         refuse_unknown_skill(&runs, &question)?;
@@ -287,7 +289,7 @@ fn configured(context: &Context<'_>, args: &RetroArgs, every: &str) -> Result<Co
     }
     config.retro.remember |= args.remember;
     config.retro.with_model |= args.wants_model();
-    // Nobody talks here.
+    // There is no conversation to consolidate.
     config.consolidate = ConsolidationTrigger::Off;
     Ok(config)
 }

@@ -167,7 +167,7 @@ struct Row {
     at_ms: Option<i64>,
     session: SessionKey,
     status: Status,
-    /// Somebody said afterwards how it ended.
+    /// The verdict that was given after the run.
     judged: Option<VerdictRef>,
     note: String,
     /// The JSON object of the run, which the table shows a part of, without the verdict.
@@ -212,7 +212,9 @@ fn table(rows: &[Row], output: &mut Output) -> io::Result<()> {
         text if text.is_empty() => "-".to_owned(),
         text => text.into_owned(),
     };
-    let at = |row: &Row| row.at_ms.map_or_else(|| "-".to_owned(), |ms| when::shown(ms, now, output.terminal));
+    let at = |row: &Row| {
+        row.at_ms.map_or_else(|| "-".to_owned(), |ms| when::age_or_timestamp(ms, now, output.terminal))
+    };
     let mut cells = vec![["WHEN", "STATUS", "SKILL", "MODEL", "TRIES", "TOOK", "RUN"].map(str::to_owned)];
     cells.extend(rows.iter().map(|row| {
         let Row { session, status, members, .. } = row;
@@ -234,9 +236,9 @@ fn table(rows: &[Row], output: &mut Output) -> io::Result<()> {
     output.line(&[(term::FAINT, &parts(&cells[0]).concat())])?;
     for (row, cells) in rows.iter().zip(&cells[1..]) {
         let judged = row.judged.map_or_else(String::new, |judged| {
-            let at = judged
-                .at_ms
-                .map_or_else(String::new, |ms| format!(" {}", when::shown(ms, now, output.terminal)));
+            let at = judged.at_ms.map_or_else(String::new, |ms| {
+                format!(" {}", when::age_or_timestamp(ms, now, output.terminal))
+            });
             let colon = if row.note.is_empty() { "" } else { ": " };
             format!("  judged{at}{colon}{}", term::fit(&term::line(&row.note), CELL_COLUMNS))
         });

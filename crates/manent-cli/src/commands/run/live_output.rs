@@ -35,7 +35,7 @@ struct Shared {
     waiting: AtomicU64,
     /// Bytes that were shown.
     shown: AtomicU64,
-    /// Nobody looks on any more.
+    /// True once the reader of the output is gone.
     gone: AtomicBool,
 }
 
@@ -177,7 +177,7 @@ const WAITING_MAX: u64 = 4 << 20;
 /// Written at once; what is more is seen as progress piece by piece.
 const CHUNK_BYTES: usize = 4096;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Whoever reads nothing for this long when the time is up reads nothing more.
+/// A reader that reads nothing for this long when the time is up is given up.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 #[cfg(test)]

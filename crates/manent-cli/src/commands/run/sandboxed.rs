@@ -49,7 +49,7 @@ pub(crate) fn run(context: &Context<'_>, args: &RunExecArgs) -> Result<Exit, Fai
     }
     policy.limits.wall = args.timeout.min(TIMEOUT_MAX);
     policy.limits.cpu_seconds = policy.limits.cpu_seconds.max(args.timeout.as_secs().saturating_mul(CORES));
-    // All of them together must fit into a record, also where each byte takes six.
+    // The output of all attempts must fit into one record, also where each byte takes six.
     policy.limits.output_bytes = OUTPUT_BYTES_MAX.min(ALL_OUTPUT_BYTES_MAX / args.attempts as usize);
     sandbox.check(&policy)?;
     let run = NewRun {
@@ -419,7 +419,7 @@ fn tell(
     };
     let id = &recorded.run_id;
     if let Err(unshown) = shown {
-        // Whoever uses what was shown must not take it for all.
+        // A script must not take a part of the output for all of it.
         if exit == Exit::Done {
             let hint = format!("it succeeded; `manent run show {id}` shows what is recorded of it");
             return Err(Failure::failed(format!("{unshown}; {hint}")));
@@ -517,7 +517,7 @@ fn to_let_in(program: &Path, home: Option<&Path>) -> PathBuf {
 /// The bytes of an attempt's output that are kept: some of the beginning, most of the end.
 const OUTPUT_BYTES_MAX: usize = 256 << 10;
 const ALL_OUTPUT_BYTES_MAX: usize = 4 << 20;
-/// Longer than any command runs, and short enough for every clock.
+/// A time that no command reaches and every clock can hold.
 const TIMEOUT_MAX: Duration = Duration::from_hours(365 * 24);
 const SUMMARY_CHARS_MAX: usize = 300;
 /// The CPU seconds that a command may use in a second of the clock.

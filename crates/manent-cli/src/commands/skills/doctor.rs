@@ -40,7 +40,7 @@ pub(crate) fn run(context: &Context<'_>, args: &SkillsDoctorArgs) -> Result<Exit
     Ok(Exit::Done)
 }
 
-/// Something that a model is not told, or not all of it.
+/// A skill that a model is not told of, or not in full.
 struct Finding {
     kind: &'static str,
     name: String,

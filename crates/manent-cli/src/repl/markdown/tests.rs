@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// All of a text, in one piece, with styles written so that one can read them.
+/// Renders a whole text at once, with styles written in brackets.
 fn shown(text: &str) -> String {
     let mut markdown = Markdown::default();
     let bytes = markdown.push(text) + &markdown.finish();
