@@ -55,7 +55,9 @@ pub(crate) fn forms_of(root: &str) -> impl Iterator<Item = &'static str> {
     let prefix = stem_prefix(root);
     irregular_forms()
         .iter()
-        .filter(move |(form, base)| base.starts_with(prefix) && !form.starts_with(prefix) && stem(base) == root)
+        .filter(move |(form, base)| {
+            base.starts_with(prefix) && !form.starts_with(prefix) && stem(base) == root
+        })
         .map(|(form, _)| *form)
 }
 

@@ -114,6 +114,14 @@ impl Words {
     }
 }
 
+/// Returns whether a text ends in a question, whatever closes it.
+pub(crate) fn ends_in_question(text: &str) -> bool {
+    let end = text.trim_end_matches(|c: char| {
+        c.is_whitespace() || matches!(c, '"' | '\'' | ')' | '*' | '_' | '”' | '’')
+    });
+    end.ends_with(['?', '？', '؟'])
+}
+
 /// Calls `each` with every part of a word that is written as `camelCase`, in lower case, and the bytes it was made of.
 /// Calls nothing for a word that is written in one piece, and for what looks like an encoding rather than a name.
 pub(crate) fn parts_of(word: &str, mut each: impl FnMut(&str, Range<usize>)) {

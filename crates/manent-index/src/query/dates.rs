@@ -82,7 +82,8 @@ impl<'a> DateFit<'a> {
                 let time = Timestamp::from_second(i64::from(second)).ok();
                 let day = time.map(|time| time.to_zoned(TimeZone::UTC).date());
                 let gap = day.and_then(|day| self.spans.iter().map(|span| span.gap(day)).min());
-                let factor = gap.map_or(1.0, |gap| 1.0 + (crate::query::ranking::param("DATEMAX", 4.0) - 1.0) * (-days(gap) / DECAY_DAYS).exp());
+                let factor =
+                    gap.map_or(1.0, |gap| 1.0 + (DATE_FACTOR_MAX - 1.0) * (-days(gap) / DECAY_DAYS).exp());
                 self.last = Some((number, factor));
                 factor
             }
@@ -279,8 +280,8 @@ fn weekday(word: &str) -> Option<Weekday> {
 const AMBIGUOUS: [&str; 7] = ["may", "march", "mar", "mai", "sept", "dec", "jan"];
 /// Words after which “may” is a month, and 2024 a year.
 const LEADING: [&str; 16] = [
-    "in", "since", "until", "last", "this", "of", "during", "im", "en", "by", "before", "after", "from", "year", "early",
-    "late",
+    "in", "since", "until", "last", "this", "of", "during", "im", "en", "by", "before", "after", "from",
+    "year", "early", "late",
 ];
 
 /// The names of the months in English, German, French and Spanish, without accents.
@@ -310,7 +311,7 @@ const WEEKDAYS: [[&str; 4]; 7] = [
 ];
 
 /// The factor of a turn that was written within a date of the question.
-pub(crate) const DATE_FACTOR_MAX: f32 = 4.0;
+pub(crate) const DATE_FACTOR_MAX: f32 = 3.0;
 /// So many days after a date, the factor has fallen to a third of what it adds.
 const DECAY_DAYS: f32 = 3.0;
 const DAY_SECONDS: u32 = 24 * 60 * 60;
@@ -332,10 +333,7 @@ mod tests {
 
     #[test]
     fn dates_are_read_as_people_write_them() {
-        assert_eq!(
-            of("what did i cook on 14 february"),
-            [DateSpan::Yearly { month: 2, day: Some(14) }]
-        );
+        assert_eq!(of("what did i cook on 14 february"), [DateSpan::Yearly { month: 2, day: Some(14) }]);
         assert_eq!(of("on february 14th 2025"), [days("2025-02-14", "2025-02-15")]);
         assert_eq!(of("the 1st of may"), [DateSpan::Yearly { month: 5, day: Some(1) }]);
         assert_eq!(of("in march 2025"), [days("2025-03-01", "2025-04-01")]);
@@ -344,10 +342,10 @@ mod tests {
         assert_eq!(of("since 2024"), [days("2024-01-01", "2025-01-01")]);
         assert_eq!(of("im juli"), [DateSpan::Yearly { month: 7, day: None }]);
         assert_eq!(of("on tuesday"), [DateSpan::Weekly(Weekday::Tuesday)]);
-        assert_eq!(of("8 may 2023 or 25 june"), [
-            days("2023-05-08", "2023-05-09"),
-            DateSpan::Yearly { month: 6, day: Some(25) }
-        ]);
+        assert_eq!(
+            of("8 may 2023 or 25 june"),
+            [days("2023-05-08", "2023-05-09"), DateSpan::Yearly { month: 6, day: Some(25) }]
+        );
     }
 
     #[test]
@@ -370,9 +368,11 @@ mod tests {
 
     #[test]
     fn words_of_a_date_are_told_from_the_others() {
-        let words: Vec<String> = "did we meet on the 3rd of may 2024 in rome".split(' ').map(str::to_owned).collect();
+        let words: Vec<String> =
+            "did we meet on the 3rd of may 2024 in rome".split(' ').map(str::to_owned).collect();
         let (_, used) = dates_in(&words, NOW_MS);
-        let left: Vec<&str> = words.iter().zip(used).filter(|(_, used)| !used).map(|(w, _)| w.as_str()).collect();
+        let left: Vec<&str> =
+            words.iter().zip(used).filter(|(_, used)| !used).map(|(w, _)| w.as_str()).collect();
         assert_eq!(left, ["did", "we", "meet", "on", "the", "in", "rome"]);
     }
 

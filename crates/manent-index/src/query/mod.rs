@@ -3,7 +3,9 @@
 //! Everything that is typed is valid unless it would search for something other than was meant: text from anywhere can
 //! be pasted, and is searched for its words. The parser reads a query once, from left to right.
 
+pub(crate) mod answer_kind;
 pub(crate) mod dates;
+pub(crate) mod hit_order;
 pub(crate) mod matching;
 pub(crate) mod question;
 pub(crate) mod ranking;
@@ -33,11 +35,13 @@ const QUESTION_WORDS_MAX: usize = 48;
 ///
 /// | typed | finds records |
 /// |---|---|
-/// | `cafe menu` | with both words, whatever their case and accents |
+/// | `cafe menu`, a question | that fit best: with some of the words, those with all of them close together first |
+/// | `cafe` | with this word, whatever its case and accents |
+/// | `cafe AND menu` | with both |
 /// | `"to the letter"` | with these words in a row; so does `foo_bar`, `src/main.rs` or `well-known` |
 /// | `migrat*`, `"data bas*"` | with a word that begins so |
 /// | `-draft`, `-"not this"` | without |
-/// | `red OR green` | with one of them (`AND` between words is as good as nothing) |
+/// | `red OR green` | with one of them |
 /// | `role:user`, `role:user,tool`, `-role:tool` | of these roles, of others |
 /// | `session:KEY`, `session:"a key"`, `session:tele*`, `session:@ID`, `-session:KEY` | of these, of others |
 /// | `since:7d`, `since:2026-11-01`, `after:…` | from that time on |
@@ -142,8 +146,12 @@ impl Query {
         if text.len() > QUERY_BYTES_MAX {
             return Err(QueryError::TooLong { bytes: text.len() });
         }
-        let mut parser =
-            Parser { now_ms, splitter: Words::default(), query: Query { asked_ms: now_ms, ..Query::default() }, pieces: Vec::new() };
+        let mut parser = Parser {
+            now_ms,
+            splitter: Words::default(),
+            query: Query { asked_ms: now_ms, ..Query::default() },
+            pieces: Vec::new(),
+        };
         let mut rest = text;
         while let Some(item) = next_item(&mut rest) {
             parser.take(&item)?;
@@ -173,6 +181,13 @@ impl Query {
         }
         let asked_ms = clock::now_ms();
         (!typed.is_empty()).then(|| Query { plain: true, loose: true, typed, asked_ms, ..Query::default() })
+    }
+
+    /// Returns whether it is a plain question, which is answered by the turns that fit best. Any other query, a single
+    /// word too, is answered by the turns that hold all of it; a single word becomes a question if there are none.
+    #[must_use]
+    pub fn is_question(&self) -> bool {
+        self.plain && (self.loose || self.typed.len() > 1)
     }
 
     /// Narrows it to a role, or to several with commas between them, as `role:` does. The default query, without words,

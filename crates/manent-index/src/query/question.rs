@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::english::{frequency, is_stop, root};
 use crate::query::Query;
+use crate::query::answer_kind::AnswerKind;
 use crate::query::dates::{DateSpan, dates_in};
 use crate::words::{Words, is_spaceless, parts_of};
 
@@ -19,7 +20,7 @@ pub(crate) struct Question {
     pub(crate) speaker: Speaker,
     /// Half of the words or more are common English words, so that the others can be weighted by that language.
     pub(crate) is_english: bool,
-    pub(crate) kind: crate::query::second_look::AnswerKind,
+    pub(crate) asks_for: AnswerKind,
 }
 
 /// A term of a question.
@@ -58,8 +59,13 @@ impl Question {
         let (dates, of_date) = dates_in(&flat, query.asked_ms);
         let tells = |at: usize| !is_stop(&flat[at]) || of_date[at];
         let all_stop = (0..flat.len()).all(|at| !tells(at));
-        let mut question =
-            Question { dates, speaker: Speaker::of(&flat), is_english: is_english(&flat), kind: crate::query::second_look::AnswerKind::of(&flat), ..Question::default() };
+        let mut question = Question {
+            dates,
+            speaker: Speaker::of(&flat),
+            is_english: is_english(&flat),
+            asks_for: AnswerKind::of(&flat),
+            ..Question::default()
+        };
         let mut before = None;
         for (at, word) in typed.words.iter().enumerate() {
             let sequence = typed.sequences.iter().find(|sequence| sequence.start == at);
@@ -113,9 +119,37 @@ impl Speaker {
 
 /// Verbs that ask for what the assistant said, after `you`.
 const SAYING: [&str; 31] = [
-    "advice", "advise", "advised", "answer", "answered", "explain", "explained", "gave", "give", "list", "listed", "mention",
-    "mentioned", "propose", "proposed", "recommend", "recommendation", "recommendations", "recommended", "said", "say",
-    "suggest", "suggested", "suggestion", "suggestions", "tell", "told", "warn", "warned", "write", "wrote",
+    "advice",
+    "advise",
+    "advised",
+    "answer",
+    "answered",
+    "explain",
+    "explained",
+    "gave",
+    "give",
+    "list",
+    "listed",
+    "mention",
+    "mentioned",
+    "propose",
+    "proposed",
+    "recommend",
+    "recommendation",
+    "recommendations",
+    "recommended",
+    "said",
+    "say",
+    "suggest",
+    "suggested",
+    "suggestion",
+    "suggestions",
+    "tell",
+    "told",
+    "warn",
+    "warned",
+    "write",
+    "wrote",
 ];
 
 /// Returns whether half of the words or more are common English ones.
@@ -166,7 +200,9 @@ impl TypedWords {
         if self.words[first..].iter().any(|word| word.is_in_spaceless_row) {
             for at in first..end {
                 let joins = |at: usize| {
-                    self.words[at].is_in_spaceless_row && self.words[at + 1].is_in_spaceless_row && gaps[at + 1 - first].is_empty()
+                    self.words[at].is_in_spaceless_row
+                        && self.words[at + 1].is_in_spaceless_row
+                        && gaps[at + 1 - first].is_empty()
                 };
                 if at + 1 < end && joins(at) {
                     self.sequences.push(at..at + 2);
@@ -221,12 +257,19 @@ mod tests {
 
     #[test]
     fn identifiers_are_searched_whole_and_by_their_parts() {
-        assert_eq!(terms("where is parse_header_line used"), [
-            "parse+header+line", "pars", "header", "line", "use"
-        ]);
-        assert_eq!(terms("retryBackoff src/main.rs"), ["retrybackoff", "retri", "backoff", "src+main+rs", "src", "main", "rs"]);
+        assert_eq!(
+            terms("where is parse_header_line used"),
+            ["parse+header+line", "pars", "header", "line", "use"]
+        );
+        assert_eq!(
+            terms("retryBackoff src/main.rs"),
+            ["retrybackoff", "retri", "backoff", "src+main+rs", "src", "main", "rs"]
+        );
         assert_eq!(terms("--no-verify v2.14.1"), ["no+verify", "verifi", "v2+14+1", "v2", "14", "1"]);
-        assert_eq!(terms("\u{4f1a}\u{8bae}\u{8bb0}\u{5f55}"), ["\u{4f1a}+\u{8bae}", "\u{8bae}+\u{8bb0}", "\u{8bb0}+\u{5f55}"]);
+        assert_eq!(
+            terms("\u{4f1a}\u{8bae}\u{8bb0}\u{5f55}"),
+            ["\u{4f1a}+\u{8bae}", "\u{8bae}+\u{8bb0}", "\u{8bb0}+\u{5f55}"]
+        );
         assert_eq!(terms("\u{4f1a}"), ["\u{4f1a}"], "one character alone");
     }
 

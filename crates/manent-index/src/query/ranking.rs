@@ -28,6 +28,8 @@ pub(crate) struct Ranking {
     pub(crate) weights: Vec<f32>,
     /// For each of the best, the factor of its date and its role, which is in its score.
     pub(crate) factors: Vec<f32>,
+    /// The question has a term that no record has.
+    pub(crate) lacks_term: bool,
 }
 
 /// Ranks the records of all segments for a question.
@@ -50,14 +52,17 @@ pub(crate) fn rank(
         base: vec![0.0; rows],
     };
     let all: u64 = views.iter().map(SegmentView::turns).sum();
+    let mut lacks_term = false;
     let mut terms = Vec::with_capacity(question.terms.len());
     for (number, term) in question.terms.iter().enumerate() {
-        if by_date && term.of_date && param("DATETERM", 0.0) == 0.0 {
+        if by_date && term.of_date {
             continue;
         }
         let resolved = ResolvedTerm::new(views, number, &term.kind)?;
         if resolved.count > 0 {
             terms.push(resolved);
+        } else {
+            lacks_term = true;
         }
     }
     let mut weights = vec![0.0; question.terms.len()];
@@ -72,7 +77,8 @@ pub(crate) fn rank(
     for (at, term) in terms.iter().enumerate() {
         if at > 0 && postings_left > WORTH_PRUNING {
             let floor = ranker.worst_of_best(&best)?;
-            if floor > left * ranker.factor_max() {
+            // Sums of rounded numbers may differ in the last digits.
+            if floor > left * ranker.factor_max() * 1.001 {
                 chosen = Some(ranker.rows_in_reach(floor, left)?);
             }
         }
@@ -83,7 +89,7 @@ pub(crate) fn rank(
     ranker.offer_to(&mut best, chosen.as_deref())?;
     let best = best.into_best();
     let factors = best.iter().map(|scored| ranker.factor(scored)).collect::<IndexResult<_>>()?;
-    Ok(Ranking { best, weights, factors })
+    Ok(Ranking { best, weights, factors, lacks_term })
 }
 
 /// Returns whether any turn was written near the dates of a question. Where none was, they are words of the text.
@@ -117,10 +123,16 @@ fn weight(term: &ResolvedTerm, question: &Question, all: u64) -> f32 {
         Some(Frequency::Top280) => 2.01,
         Some(Frequency::Top1000) => 2.59,
         Some(Frequency::Top3000) => 3.16,
-        None => score::weight(0, all).min(RAREST_IN_ENGLISH),
+        // A store of so many records cannot show that a word is rarer.
+        None => in_units(all).ln().min(RAREST_IN_ENGLISH),
     };
-    let e = param("ENG", 0.5);
-    in_store * (1.0 - e) + in_english * e
+    (in_store + in_english) / 2.0
+}
+
+/// A number of records as weights are reckoned with.
+#[expect(clippy::cast_precision_loss, reason = "nobody has so many records that it mattered")]
+fn in_units(records: u64) -> f32 {
+    records.max(1) as f32
 }
 
 /// A term, looked up in every segment.
@@ -215,15 +227,17 @@ impl Ranker<'_> {
     fn add(&mut self, term: &ResolvedTerm, weight: f32, chosen: Option<&[bool]>) -> IndexResult<()> {
         let views = self.views;
         let of_view = |number: usize| evidence(&views[number], &term.lists[number], chosen);
-        let found = in_halves(views, term.count, |numbers| numbers.map(of_view).collect::<IndexResult<Vec<_>>>())?;
-        let found: Vec<Evidence> = found.into_iter().collect::<IndexResult<Vec<_>>>()?.into_iter().flatten().collect();
+        let found =
+            in_halves(views, term.count, |numbers| numbers.map(of_view).collect::<IndexResult<Vec<_>>>())?;
+        let found: Vec<Evidence> =
+            found.into_iter().collect::<IndexResult<Vec<_>>>()?.into_iter().flatten().collect();
         let mut most = vec![0.0_f32; self.base.len()];
         if self.scope == ScoreScope::Conversation {
             for (view, evidence) in views.iter().zip(&found) {
                 note_most(view, evidence, &mut most);
             }
             for (base, most) in self.base.iter_mut().zip(&most) {
-                *base += weight * (session() * most).powf(param("POW", 0.5));
+                *base += weight * (SESSION * most).sqrt();
             }
         }
         let term = TermEvidence { views, found: &found, most: &most, weight, scope: self.scope };
@@ -261,7 +275,9 @@ impl Ranker<'_> {
             let is_user: Vec<bool> = view.segment.roles.iter().map(|role| is_user(role)).collect();
             let mut fit = DateFit::new(&self.dates.dates);
             for (run, row) in view.segment.runs.iter().zip(&view.rows) {
-                let Some(row) = row.filter(|row| chosen.is_none_or(|chosen| chosen[*row as usize])) else { continue };
+                let Some(row) = row.filter(|row| chosen.is_none_or(|chosen| chosen[*row as usize])) else {
+                    continue;
+                };
                 let base = self.base.get(row as usize).copied().unwrap_or_default();
                 for doc in run.first + run.echo..run.end() {
                     let near = scores[doc as usize];
@@ -298,14 +314,17 @@ impl Ranker<'_> {
         let mut rows = vec![false; self.base.len()];
         let reach = left * self.factor_max();
         let mark = |_: &SegmentView, row: u32, _: Scored| rows[row as usize] = true;
-        self.for_each(None, mark, |score| score + reach >= floor)?;
+        self.for_each(None, mark, |score| (score + reach) * 1.001 >= floor)?;
         Ok(rows)
     }
 
     /// Returns the factor of a record's date and its role.
     fn factor(&self, scored: &Scored) -> IndexResult<f32> {
         let segment = &self.views[scored.segment as usize].segment;
-        let role = segment.role_of()?.get(scored.doc as usize).and_then(|role| segment.roles.get(usize::from(*role)));
+        let role = segment
+            .role_of()?
+            .get(scored.doc as usize)
+            .and_then(|role| segment.roles.get(usize::from(*role)));
         let by_user = role.is_none_or(|role| is_user(role));
         Ok(DateFit::new(&self.dates.dates).factor(scored.second) * self.speaker.factor(by_user))
     }
@@ -324,9 +343,8 @@ impl Speaker {
     /// Returns the factor for the score of a turn, by whether the user wrote it.
     fn factor(self, by_user: bool) -> f32 {
         match self {
-            Speaker::Anybody => if by_user { 1.0 } else { param("ROLE_ANY", 0.8) },
-            Speaker::Asker => if by_user { 1.0 } else { param("ROLE_ASKER", 0.8) },
-            Speaker::Assistant => 1.0,
+            Speaker::Asker if !by_user => NOT_THE_ASKER,
+            Speaker::Asker | Speaker::Anybody | Speaker::Assistant => 1.0,
         }
     }
 }
@@ -445,7 +463,11 @@ impl TermEvidence<'_> {
             for (doc, evidence) in of_run {
                 near[*doc as usize] = *evidence;
             }
-            let in_session = if neighbours { session() * self.most.get(row as usize).copied().unwrap_or_default() } else { 0.0 };
+            let in_session = if neighbours {
+                SESSION * self.most.get(row as usize).copied().unwrap_or_default()
+            } else {
+                0.0
+            };
             let base = in_session.sqrt();
             let mut add = |doc: u32| {
                 let at = doc as usize;
@@ -461,12 +483,16 @@ impl TermEvidence<'_> {
                     (near_by.after, near_by.after_replies) = if doc + 1 < run.end() {
                         (near[at + 1], roles[at + 1] != roles[at])
                     } else {
-                        (behind, next.is_some_and(|(view, doc)| self.role(view as usize, doc) != self.role(number, at as u32)))
+                        (
+                            behind,
+                            next.is_some_and(|(view, doc)| {
+                                self.role(view as usize, doc) != self.role(number, at as u32)
+                            }),
+                        )
                     };
                 }
                 let own = near_by.together(norms[at]);
-                let e = param("POW", 0.5); let score = own.powf(e) - in_session.powf(e); let _ = base;
-                scores[at] += self.weight * score;
+                scores[at] += self.weight * (own.sqrt() - base);
             };
             let first = run.first + run.echo;
             let mut done = first;
@@ -518,20 +544,14 @@ pub(crate) struct Nearby {
 impl Nearby {
     /// Returns the evidence of all of them together, for a record of this length.
     pub(crate) fn together(self, norm: u8) -> f32 {
-        let gate = gate(norm);
+        let gate = GATES[usize::from(norm)];
         let lacking = |evidence: f32, share: f32| 1.0 - evidence * gate * share;
         1.0 - (1.0 - self.own)
             * (1.0 - self.session)
-            * lacking(self.before, if self.before_asks { param("A1Q", 1.0) } else { param("A1", 0.3) })
-            * lacking(self.second_before, param("A2", 0.3))
-            * lacking(self.after, if self.after_replies { param("Z1R", 1.0) } else { param("Z1", 0.3) })
+            * lacking(self.before, if self.before_asks { 1.0 } else { NEIGHBOUR })
+            * lacking(self.second_before, NEIGHBOUR)
+            * lacking(self.after, if self.after_replies { 1.0 } else { NEIGHBOUR })
     }
-}
-
-pub(crate) fn session() -> f32 { param("SESSION", 0.1) }
-fn gate(norm: u8) -> f32 {
-    let w = param("GATE", 40.0);
-    w / (w + score::rounded(score::length_of(norm)))
 }
 
 /// Returns where the evidence of a run ends.
@@ -552,29 +572,16 @@ static GATES: [f32; 256] = {
     gates
 };
 
-pub(crate) fn param(name: &'static str, default: f32) -> f32 {
-    use std::collections::HashMap;
-    use std::sync::OnceLock;
-    static PARAMS: OnceLock<HashMap<String, f32>> = OnceLock::new();
-    *PARAMS
-        .get_or_init(|| {
-            std::env::var("RANK")
-                .unwrap_or_default()
-                .split_whitespace()
-                .filter_map(|one| one.split_once('='))
-                .filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?)))
-                .collect()
-        })
-        .get(name)
-        .unwrap_or(&default)
-}
-
 /// The number of preceding records that count towards the score of a record.
 pub(crate) const NEIGHBOURS: usize = 2;
 /// A record of so many words borrows half as much from its neighbours as an empty one.
 const GATE_WORDS: f32 = 40.0;
 /// The evidence of the best record of a session, for every other record of it.
 const SESSION: f32 = 0.1;
+/// The share of a neighbour's evidence that counts, unless the one asks and the other answers.
+const NEIGHBOUR: f32 = 0.3;
+/// Who asks for what they said themselves means their own words: the factor for all others.
+const NOT_THE_ASKER: f32 = 0.7;
 /// No word is rarer in English than this.
 const RAREST_IN_ENGLISH: f32 = 8.6;
 /// A turn with a larger factor was written near a date.

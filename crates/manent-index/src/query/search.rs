@@ -14,11 +14,12 @@ use crate::catalogue::listing::unread;
 use crate::catalogue::{Row, RowRef};
 use crate::corpus::{Corpus, Document};
 use crate::error::{IndexDamage, IndexResult, Result};
+use crate::query::hit_order::{HitOrder, join_passages, number_passages};
 use crate::query::matching::{is_exact, matching};
 use crate::query::question::Question;
 use crate::query::ranking::rank;
 use crate::query::score::{Scored, TopK};
-use crate::query::second_look::{SECOND_LOOK, Sketch, TextFit, fit};
+use crate::query::second_look::{LookedAt, SECOND_LOOK, Sketch, TextFit, rescored};
 use crate::query::snippet::{Matcher, SNIPPET_CHARS, Snippet, snippet};
 use crate::query::{Query, SessionMatch, score};
 use crate::refresh::ingest::seconds;
@@ -147,14 +148,11 @@ impl QueryExecution<'_> {
             alive: self.alive,
         };
         let mut found = SearchResults { unread: unread(self.snapshot)?, ..SearchResults::default() };
-        // A single word is looked for as it is first; a question has several.
-        let is_question = self.query.plain && (self.query.loose || self.query.typed.len() > 1);
+        let is_question = self.query.is_question();
         let mut matched = if is_question { Matched::default() } else { self.matched(&filter, limit)? };
         let found_none = matched.hits.is_empty() && matched.stale.is_empty();
         if self.query.plain && found_none && limit > 0 {
             (matched, found.related) = self.ranked(&filter, limit)?;
-        } else {
-            fold(&mut matched.hits);
         }
         found.total = matched.total;
         found.hits = matched.hits;
@@ -167,61 +165,41 @@ impl QueryExecution<'_> {
     fn ranked(&self, filter: &QueryFilter<'_>, limit: usize) -> RefreshResult<(Matched, bool)> {
         let question = Question::new(self.query);
         let tie = |a: &Scored, b: &Scored| self.tie(a, b);
-        let views = &self.snapshot.views;
-        let scope = self.corpus.score_scope();
+        let (views, scope) = (&self.snapshot.views, self.corpus.score_scope());
         let top = TopK::new(limit.max(SECOND_LOOK), &tie);
         let ranking = rank(views, &question, filter, self.snapshot.rows.len(), scope, top)?;
         let matcher = Matcher::of_question(&question, &ranking.weights);
         let (near, rest) = ranking.best.split_at(ranking.best.len().min(SECOND_LOOK));
         let (mut matched, mut lines) = (Matched::default(), Lines::default());
-        let mut looked_at: Vec<Scored> = Vec::with_capacity(near.len());
-        let mut has_all = false;
-        let mut fits: HashMap<(u32, u32), TextFit> = HashMap::new();
-        let mut kept = Vec::new();
+        let mut looked_at = Vec::with_capacity(near.len());
         for (scored, factor) in near.iter().zip(&ranking.factors) {
             let (row, record) = self.place_of(scored)?;
             let line = self.line(&row, record)?;
             let document = line.as_ref().and_then(|line| self.document_in(line, record));
-            let Some((_, text)) = document.and_then(Document::searched) else {
+            let Some((role, text)) = document.and_then(Document::searched) else {
                 matched.stale.push(row.number);
                 continue;
             };
-            let text_fit = fit(&text, &question, &ranking.weights, &matcher);
-            has_all |= text_fit.has_all;
-            fits.insert((scored.segment, scored.doc), text_fit);
-            kept.push((*scored, *factor, row.number));
+            let view = &views[scored.segment as usize];
+            let run = view.segment.run_of(scored.doc).map(|run| &view.segment.runs[run]);
+            looked_at.push(LookedAt {
+                scored: *scored,
+                factor: *factor,
+                norm: view.segment.norm(scored.doc)?,
+                stream: row.number,
+                ordinal: run.map_or(0, |run| run.ordinal(scored.doc)),
+                role: role.into_owned(),
+                fit: TextFit::of(&text, &question, &ranking.weights, &matcher),
+            });
             drop(text);
             lines.keep(scored, line.unwrap_or_default());
         }
-        for (scored, factor, number) in &kept {
-            let segment = &views[scored.segment as usize].segment;
-            let norm = segment.norm(scored.doc)?;
-            let mut bonus = 0.0;
-            for (nth, (a, b)) in question.pairs.iter().enumerate() {
-                let weight = ranking.weights[*a].min(ranking.weights[*b]) * crate::query::ranking::param("PAIR", 0.5);
-                let of = |doc: u32| -> f32 {
-                    let there = fits.get(&(scored.segment, doc)).is_some_and(|fit| fit.pairs[nth]);
-                    if there { score::saturation(1, segment.norm(doc).unwrap_or(255)) } else { 0.0 }
-                };
-                let mut near_by = crate::query::ranking::Nearby { own: of(scored.doc), ..Default::default() };
-                if crate::query::ranking::param("PAIRN", 1.0) > 0.0 && scope == crate::ScoreScope::Conversation {
-                    let run = &segment.runs[segment.run_of(scored.doc).unwrap_or(0)];
-                    let (roles, questions) = (segment.role_of()?, segment.questions()?);
-                    let at = scored.doc as usize;
-                    if scored.doc > run.first { near_by.before = of(scored.doc - 1); near_by.before_asks = questions[at - 1] != 0; }
-                    if scored.doc > run.first + 1 { near_by.second_before = of(scored.doc - 2); }
-                    if scored.doc + 1 < run.end() { near_by.after = of(scored.doc + 1); near_by.after_replies = roles[at] != roles[at + 1]; }
-                    let _ = number;
-                }
-                bonus += weight * near_by.together(norm).powf(crate::query::ranking::param("POW", 0.5));
-            }
-            let kind = if fits[&(scored.segment, scored.doc)].has_kind { crate::query::ranking::param("KIND", 1.25) } else { 1.0 };
-            looked_at.push(Scored { score: (scored.score + bonus * factor) * kind, ..*scored });
-        }
-        looked_at.sort_by(|a, b| TopK::compare(a, b, &tie));
+        let has_all = !ranking.lacks_term && looked_at.iter().any(|looked_at| looked_at.fit.has_all);
+        let mut scores = rescored(&looked_at, &question, &ranking.weights, scope);
+        scores.sort_by(|a, b| TopK::compare(a, b, &tie));
         let mut order = HitOrder::default();
-        for scored in &looked_at {
-            if order.ordered.len() >= limit {
+        for scored in &scores {
+            if order.len() >= limit {
                 break;
             }
             let (row, record) = self.place_of(scored)?;
@@ -239,11 +217,11 @@ impl QueryExecution<'_> {
             }
         }
         matched.hits = order.into_hits(limit);
-        let left = limit - matched.hits.len();
-        let (hits, stale) = self.read(&rest[..left.min(rest.len())], &matcher, Lines::default())?;
+        let left = (limit - matched.hits.len()).min(rest.len());
+        let (hits, stale) = self.read(&rest[..left], &matcher, Lines::default())?;
         matched.hits.extend(hits);
         matched.stale.extend(stale);
-        fold(&mut matched.hits);
+        join_passages(&mut matched.hits);
         Ok((matched, !has_all))
     }
 
@@ -343,6 +321,7 @@ impl QueryExecution<'_> {
                 None => stale.push(row.number),
             }
         }
+        number_passages(&mut hits);
         Ok((hits, stale))
     }
 
@@ -452,68 +431,6 @@ impl QueryExecution<'_> {
         })
     }
 }
-
-/// Puts hits in order: those that repeat a better one come behind the first ten that do not.
-#[derive(Default)]
-struct HitOrder {
-    ordered: Vec<Hit>,
-    /// Hits that repeat others, until ten different ones are in front of them.
-    repeating: Vec<Hit>,
-    different: Vec<(Sketch, StreamId, u64)>,
-}
-
-impl HitOrder {
-    /// Adds the next best hit.
-    fn push(&mut self, mut hit: Hit, sketch: Sketch) {
-        let first = self.different.iter().find(|(other, ..)| crate::query::ranking::param("DEDUP", 1.0) > 0.0 && sketch.repeats(other));
-        hit.repeats = first.map(|(_, id, seq)| (id.clone(), *seq));
-        if hit.repeats.is_none() {
-            self.different.push((sketch, hit.id.clone(), hit.seq));
-        } else if self.ordered.len() < DIFFERENT {
-            self.repeating.push(hit);
-            return;
-        }
-        self.ordered.push(hit);
-        if self.ordered.len() == DIFFERENT {
-            self.append_repeating();
-        }
-    }
-
-    /// Appends the hits that repeat others. None then scores higher than the one before it.
-    fn append_repeating(&mut self) {
-        let floor = self.ordered.last().map_or(f32::INFINITY, |last| last.score);
-        for mut hit in self.repeating.drain(..) {
-            hit.score = hit.score.min(floor);
-            self.ordered.push(hit);
-        }
-    }
-
-    fn into_hits(mut self, limit: usize) -> Vec<Hit> {
-        self.append_repeating();
-        self.ordered.truncate(limit);
-        self.ordered
-    }
-}
-
-/// Numbers the passages: a turn joins that of a better hit which it repeats, or which is close to it in its session.
-fn fold(hits: &mut [Hit]) {
-    let mut passages = 0;
-    for at in 0..hits.len() {
-        let (before, rest) = hits.split_at_mut(at);
-        let Some(hit) = rest.first_mut() else { continue };
-        let joined = before.iter().find(|other| match &hit.repeats {
-            Some((id, seq)) => other.id == *id && other.seq == *seq,
-            None => other.id == hit.id && other.seq.abs_diff(hit.seq) <= PASSAGE_TURNS,
-        });
-        hit.passage = joined.map_or(passages + 1, |other| other.passage);
-        passages = passages.max(hit.passage);
-    }
-}
-
-/// The first hits of a question are so many different things.
-const DIFFERENT: usize = 10;
-/// Turns of one session that are no further apart belong to one passage.
-const PASSAGE_TURNS: u64 = 2;
 
 /// Lines of turns that were read to know whether they are hits, and will be shown if they are.
 #[derive(Default)]

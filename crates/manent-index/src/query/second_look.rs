@@ -1,84 +1,107 @@
 //! The second look at the best records of a plain question, with their texts: words that stand together, records that
 //! say the same, and records that belong to one passage.
 
+use std::collections::HashMap;
+
+use crate::corpus::ScoreScope;
 use crate::query::question::Question;
-use crate::query::score;
+use crate::query::ranking::Nearby;
+use crate::query::score::{self, Scored};
 use crate::query::snippet::Matcher;
-use crate::words::Words;
+use crate::words::{Words, ends_in_question};
 
 /// The number of records whose texts are read for a question, however few hits are asked for.
 pub(crate) const SECOND_LOOK: usize = 200;
 
-/// What the text of a record says about a question.
+/// A record that was read for a question.
+#[derive(Debug)]
+pub(crate) struct LookedAt {
+    pub(crate) scored: Scored,
+    /// The factor of its date and its role, which is in its score.
+    pub(crate) factor: f32,
+    /// Its encoded length.
+    pub(crate) norm: u8,
+    /// The number of its stream, and its place among the records of that.
+    pub(crate) stream: u64,
+    pub(crate) ordinal: u64,
+    pub(crate) role: String,
+    pub(crate) fit: TextFit,
+}
+
+/// The result of comparing a text with a question.
 #[derive(Debug, Default)]
 pub(crate) struct TextFit {
     /// For each pair of terms of the question, whether they stand together in the text.
-    pub(crate) pairs: Vec<bool>,
-    /// The text has all terms that any record has.
+    pairs: Vec<bool>,
+    /// The text has all terms of the question.
     pub(crate) has_all: bool,
-    /// The text has what a question of its kind asks for: a time, a number or a name.
-    pub(crate) has_kind: bool,
+    /// The text has what the question asks for: a time, a number or a name.
+    has_answer: bool,
+    ends_in_question: bool,
 }
 
-/// Looks at a text for a question.
-pub(crate) fn fit(text: &str, question: &Question, weights: &[f32], matcher: &Matcher) -> TextFit {
-    // For each term, the word at which it was last met.
-    let mut last = vec![None; weights.len()];
-    let mut pairs = vec![false; question.pairs.len()];
-    matcher.find_words(text, |term, word| {
-        last[term] = Some(word);
-        for (is_near, (first, second)) in pairs.iter_mut().zip(&question.pairs) {
-            let other = if term == *first { *second } else { *first };
-            let is_part = term == *first || term == *second;
-            *is_near |= is_part && last[other].is_some_and(|other| word - other <= NEAR_WORDS);
-        }
-    });
-    let has_all = last.iter().zip(weights).all(|(last, weight)| last.is_some() || *weight == 0.0);
-    TextFit { pairs, has_all, has_kind: question.kind.is_in(text) }
-}
-
-/// What a question asks for, as far as its first words tell.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum AnswerKind {
-    #[default]
-    Anything,
-    Time,
-    Number,
-    Name,
-}
-
-impl AnswerKind {
-    pub(crate) fn of(words: &[String]) -> AnswerKind {
-        let at = |n: usize| words.get(n).map_or("", String::as_str);
-        match at(0) {
-            "when" => AnswerKind::Time,
-            "how" if ["many", "much", "long", "often", "old"].contains(&at(1)) => AnswerKind::Number,
-            "who" | "where" | "which" => AnswerKind::Name,
-            _ if words.iter().any(|word| word == "name") => AnswerKind::Name,
-            _ => AnswerKind::Anything,
-        }
-    }
-
-    fn is_in(self, text: &str) -> bool {
-        match self {
-            AnswerKind::Anything => false,
-            AnswerKind::Time => text.split(|c: char| !c.is_alphanumeric()).any(|word| TIMES.contains(&word.to_lowercase().as_str()) || word.len() == 4 && word.parse::<u16>().is_ok_and(|y| (1900..2100).contains(&y))),
-            AnswerKind::Number => text.split(|c: char| !c.is_alphanumeric()).any(|word| word.bytes().any(|b| b.is_ascii_digit()) || NUMBERS.contains(&word.to_lowercase().as_str())),
-            AnswerKind::Name => {
-                let mut mid = false;
-                let mut found = false;
-                for word in text.split_whitespace() {
-                    found |= mid && word.starts_with(char::is_uppercase) && !matches!(word.trim_matches(|c: char| !c.is_alphanumeric()), "I" | "I\'m" | "I\'ve" | "I\'ll" | "I\'d");
-                    mid = !word.ends_with(['.', '!', '?', ':', '"']);
-                }
-                found
+impl TextFit {
+    pub(crate) fn of(text: &str, question: &Question, weights: &[f32], matcher: &Matcher) -> TextFit {
+        // For each term, the word at which it was last met.
+        let mut last = vec![None; weights.len()];
+        let mut pairs = vec![false; question.pairs.len()];
+        matcher.find_words(text, |term, word| {
+            last[term] = Some(word);
+            for (is_near, (first, second)) in pairs.iter_mut().zip(&question.pairs) {
+                let other = if term == *first { *second } else { *first };
+                let is_part = term == *first || term == *second;
+                *is_near |= is_part && last[other].is_some_and(|other| word - other <= NEAR_WORDS);
             }
+        });
+        TextFit {
+            pairs,
+            has_all: last.iter().zip(weights).all(|(last, weight)| last.is_some() || *weight == 0.0),
+            has_answer: question.asks_for.is_in(text),
+            ends_in_question: ends_in_question(text),
         }
     }
 }
 
-const NUMBERS: [&str; 24] = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "once", "twice", "dozen", "couple", "few", "several", "half", "hundred", "thousand", "million", "daily", "weekly"];
-const TIMES: [&str; 46] = ["yesterday", "today", "tomorrow", "tonight", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december", "week", "weeks", "month", "months", "year", "years", "day", "days", "weekend", "ago", "last", "next", "recently", "morning", "evening", "night", "hour", "hours", "summer", "winter", "spring", "fall", "soon"];
+/// Returns the scores of records after the second look. Pairs of terms that stand together count as one term more, with
+/// the evidence of neighbours that were looked at as well.
+pub(crate) fn rescored(
+    looked_at: &[LookedAt],
+    question: &Question,
+    weights: &[f32],
+    scope: ScoreScope,
+) -> Vec<Scored> {
+    let places: HashMap<(u64, u64), &LookedAt> =
+        looked_at.iter().map(|one| ((one.stream, one.ordinal), one)).collect();
+    let rescore = |one: &LookedAt| {
+        let neighbour = |ordinal: Option<u64>| match scope {
+            ScoreScope::Conversation => places.get(&(one.stream, ordinal?)).copied(),
+            ScoreScope::Alone => None,
+        };
+        let before = neighbour(one.ordinal.checked_sub(1));
+        let second_before = neighbour(one.ordinal.checked_sub(2));
+        let after = neighbour(one.ordinal.checked_add(1));
+        let mut bonus = 0.0;
+        for (pair, (first, second)) in question.pairs.iter().enumerate() {
+            let evidence = |of: Option<&LookedAt>| match of {
+                Some(of) if of.fit.pairs[pair] => score::saturation(1, of.norm),
+                _ => 0.0,
+            };
+            let nearby = Nearby {
+                own: evidence(Some(one)),
+                before: evidence(before),
+                before_asks: before.is_some_and(|before| before.fit.ends_in_question),
+                second_before: evidence(second_before),
+                after: evidence(after),
+                after_replies: after.is_some_and(|after| after.role != one.role),
+                session: 0.0,
+            };
+            bonus += PAIR * weights[*first].min(weights[*second]) * nearby.together(one.norm).sqrt();
+        }
+        let answer = if one.fit.has_answer { HAS_ANSWER } else { 1.0 };
+        Scored { score: (one.scored.score + bonus * one.factor) * answer, ..one.scored }
+    };
+    looked_at.iter().map(rescore).collect()
+}
 
 /// A sample of what a text says, to tell whether another says the same.
 #[derive(Debug, PartialEq, Eq)]
@@ -143,6 +166,10 @@ fn hash(numbers: impl Iterator<Item = u64>) -> u64 {
     (mixed ^ mixed >> 32).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
+/// The weight of two terms that stand together, compared with the lighter of the two.
+const PAIR: f32 = 0.5;
+/// The factor of a text that has what the question asks for.
+const HAS_ANSWER: f32 = 1.15;
 /// Two words of a question stand together in a text if they are no further apart.
 const NEAR_WORDS: usize = 3;
 /// The number of words in a sequence.
@@ -172,15 +199,25 @@ mod tests {
         assert!(repeats("", ""));
     }
 
+    fn looked_at(ordinal: u64, role: &str, fit: TextFit) -> LookedAt {
+        let scored = Scored { score: 1.0, second: 0, segment: 0, doc: ordinal as u32 };
+        LookedAt { scored, factor: 1.0, norm: 10, stream: 1, ordinal, role: role.to_owned(), fit }
+    }
+
     #[test]
-    fn words_that_stand_together_add_to_a_score() {
+    fn words_that_stand_together_add_to_a_score_and_to_that_of_neighbours() {
         let question = Question::new(&Query::parse("colour of the kitchen tiles", 0).unwrap());
         let weights = vec![2.0; question.terms.len()];
         let matcher = Matcher::of_question(&question, &weights);
-        let fit = |text: &str| fit(text, &question, &weights, &matcher, 10);
-        let (near, far) = (fit("the kitchen tiles are grey"), fit("tiles for the bath, and later for the kitchen"));
-        assert!(near.bonus > 0.0 && far.bonus == 0.0 && !near.has_all);
-        assert!(fit("Which colour? Kitchen tiles").has_all);
-        assert!(fit("tile, kitchen").bonus > 0.0, "in whatever order");
+        let fit = |text: &str| TextFit::of(text, &question, &weights, &matcher);
+        let texts =
+            ["the kitchen tiles are grey", "good", "tiles for the bath, and much later for the kitchen"];
+        let all: Vec<LookedAt> = (0..).zip(texts).map(|(n, text)| looked_at(n, "user", fit(text))).collect();
+        let scores =
+            |scope| rescored(&all, &question, &weights, scope).iter().map(|s| s.score).collect::<Vec<_>>();
+        let together = scores(ScoreScope::Conversation);
+        assert!(together[0] > together[1] && together[1] > together[2] && together[2] > 1.0, "{together:?}");
+        assert_eq!(scores(ScoreScope::Alone)[1..], [1.0, 1.0]);
+        assert!(fit("Which colour? Kitchen tiles").has_all && !fit("kitchen tiles").has_all);
     }
 }

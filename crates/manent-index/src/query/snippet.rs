@@ -10,9 +10,9 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
 use crate::corpus::REDACTED;
-use crate::query::{Clause, Phrase, Query};
 use crate::english::{forms_of, root, stem_prefix};
 use crate::query::question::{Question, TermKind};
+use crate::query::{Clause, Phrase, Query};
 use crate::words::{Words, parts_of};
 
 /// The default length of a snippet in characters.
@@ -531,7 +531,9 @@ impl Matcher {
             }
             let word = &text[range.clone()];
             parts_of(word, |part, within| {
-                self.find_part(part, |at| found(at, range.start + within.start..range.start + within.end, words));
+                self.find_part(part, |at| {
+                    found(at, range.start + within.start..range.start + within.end, words)
+                });
             });
             let known = term.bytes().next().is_some_and(|byte| self.first_bytes[usize::from(byte)]);
             if !known && !any_begun {

@@ -14,7 +14,7 @@ use crate::segment::dictionary::{DictionaryWriter, TermCursor, TermEntry};
 use crate::segment::postings::{self, BlockBound, tag_at};
 use crate::segment::view::SegmentView;
 use crate::segment::{RECORD_REF_BYTES, RecordRef, Run, Segment, SegmentParts, UNNAMED_ROLE, put_record_ref};
-use crate::words::{Words, parts_of};
+use crate::words::{Words, ends_in_question, parts_of};
 
 /// Builds a segment from records.
 #[derive(Debug, Default)]
@@ -195,12 +195,6 @@ impl SegmentParts {
         let (list_bytes, tag_bytes) = (self.lists.len() - lists, self.tags.len() - before);
         dictionary.word(word, docs.len() as u32, list_bytes as u64, tag_bytes as u64);
     }
-}
-
-/// Returns whether a text ends in a question, whatever closes it.
-fn ends_in_question(text: &str) -> bool {
-    let end = text.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ')' | '*' | '_' | '”' | '’'));
-    end.ends_with(['?', '？', '؟'])
 }
 
 /// The bytes that a word costs besides its text, about.

@@ -58,7 +58,12 @@ impl Run {
         self.first + self.count
     }
 
-    /// Returns the number of records of the stream that are indexed with this run.
+    /// Returns the place of a record of the run among all indexed records of its stream.
+    pub(crate) fn ordinal(&self, doc: u32) -> u64 {
+        (self.before + u64::from(doc - self.first)).saturating_sub(u64::from(self.echo))
+    }
+
+    /// Returns the number of records of the stream that are indexed up to the end of this run.
     pub(crate) fn after(&self) -> u64 {
         self.before + u64::from(self.count - self.echo)
     }
@@ -152,7 +157,20 @@ impl Segment {
         let end_at = pages.len().checked_sub(END_BYTES as u64).ok_or_else(|| broken("too short"))?;
         let end = pages.read(end_at..pages.len())?;
         let at: [u64; END_NUMBERS] = std::array::from_fn(|index| u64_at(&end, index * 8));
-        let [tags, words, heads, norms, roles, questions, seconds, record_refs, runs, names, names_end, turns] = at;
+        let [
+            tags,
+            words,
+            heads,
+            norms,
+            roles,
+            questions,
+            seconds,
+            record_refs,
+            runs,
+            names,
+            names_end,
+            turns,
+        ] = at;
         let turns = u32::try_from(turns).map_err(|_| broken("too many turns"))?;
         let in_order = at[..END_NUMBERS - 1].is_sorted();
         let columns = [
