@@ -11,7 +11,14 @@ import re
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-KINDS = ("single", "paraphrase", "temporal", "multi_turn", "update", "identifier", "other_language")
+# For each set: its kinds of questions, and how many conversations and questions it has at least.
+SETS = {
+    "": (("single", "paraphrase", "temporal", "multi_turn", "update", "identifier", "other_language"), 12, 80),
+    "assistant": (("users_fact", "recommendation", "update", "identifier", "cause", "decision"), 3, 45),
+    "coding": (
+        ("users_fact", "recommendation", "update", "identifier", "tool_output", "cause", "decision"), 3, 45,
+    ),
+}
 ROLES = ("user", "assistant", "tool")
 TIME = re.compile(r"^202[456]-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
 
@@ -47,30 +54,35 @@ def conversation(path):
     return turns
 
 
-sessions = {path.stem: conversation(path) for path in sorted((HERE / "conversations").glob("*.jsonl"))}
+def check(name, kinds, conversations_min, questions_min):
+    """Checks one set and prints its counts."""
+    sessions = {path.stem: conversation(path) for path in sorted((HERE / name / "conversations").glob("*.jsonl"))}
+    counts, evidence, ids, asked = collections.Counter(), 0, set(), set()
+    for number, entry in lines(HERE / name / "questions.jsonl"):
+        where = f"{name}/questions.jsonl:{number}"
+        if list(entry) != ["id", "kind", "question", "evidence"] or entry["kind"] not in kinds:
+            wrong.append(f"{where}: bad fields or kind")
+            continue
+        if entry["id"] in ids or entry["question"] in asked:
+            wrong.append(f"{where}: {entry['id']} is there twice")
+        ids.add(entry["id"])
+        asked.add(entry["question"])
+        turns = [(turn["session"], turn["seq"]) for turn in entry["evidence"]]
+        if not 1 <= len(set(turns)) == len(turns):
+            wrong.append(f"{where}: no evidence, or the same twice")
+        for session, seq in turns:
+            if not 1 <= seq <= sessions.get(session, 0):
+                wrong.append(f"{where}: there is no turn {seq} in {session}")
+        counts[entry["kind"]] += 1
+        evidence += len(turns)
+    print(f"{len(sessions)} conversations, {sum(sessions.values())} turns")
+    print(f"{len(ids)} questions, {evidence} evidence turns: " + ", ".join(f"{counts[kind]} {kind}" for kind in kinds))
+    print()
+    if len(sessions) < conversations_min or len(ids) < questions_min:
+        wrong.append(f"{name or 'the first set'}: there are too few conversations or questions")
 
-kinds, evidence, ids, asked = collections.Counter(), 0, set(), set()
-for number, entry in lines(HERE / "questions.jsonl"):
-    where = f"questions.jsonl:{number}"
-    if list(entry) != ["id", "kind", "question", "evidence"] or entry["kind"] not in KINDS:
-        wrong.append(f"{where}: bad fields or kind")
-        continue
-    if entry["id"] in ids or entry["question"] in asked:
-        wrong.append(f"{where}: {entry['id']} is there twice")
-    ids.add(entry["id"])
-    asked.add(entry["question"])
-    turns = [(turn["session"], turn["seq"]) for turn in entry["evidence"]]
-    if not 1 <= len(set(turns)) == len(turns):
-        wrong.append(f"{where}: no evidence, or the same twice")
-    for session, seq in turns:
-        if not 1 <= seq <= sessions.get(session, 0):
-            wrong.append(f"{where}: there is no turn {seq} in {session}")
-    kinds[entry["kind"]] += 1
-    evidence += len(turns)
 
-print(f"\n{len(sessions)} conversations, {sum(sessions.values())} turns")
-print(f"{len(ids)} questions, {evidence} evidence turns: " + ", ".join(f"{kinds[kind]} {kind}" for kind in KINDS))
-if len(sessions) < 12 or len(ids) < 80:
-    wrong.append("there are too few conversations or questions")
+for name, (kinds, conversations_min, questions_min) in SETS.items():
+    check(name, kinds, conversations_min, questions_min)
 print("\n".join(wrong), file=sys.stderr)
 sys.exit(1 if wrong else 0)

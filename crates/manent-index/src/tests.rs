@@ -62,7 +62,7 @@ fn any_read(rng: &mut Rng, session: u64, turns: u64) -> Read {
 fn segment_bytes(reads: &[Read]) -> Vec<u8> {
     let mut builder = Builder::default();
     for read in reads {
-        builder.begin_run(read.session, read.echo);
+        builder.begin_run(read.session, read.echo, u64::from(read.echo));
         for turn in &read.turns {
             let info = TurnInfo { role: &turn.role, second: turn.second, record: turn.record };
             builder.add(info, &turn.text);

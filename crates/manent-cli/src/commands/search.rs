@@ -13,7 +13,7 @@ use crate::output::column_widths;
 #[derive(Debug, Args)]
 #[command(after_help = SEARCH_NOTES)]
 pub(crate) struct SearchArgs {
-    /// What to look for: words that must all be in a turn
+    /// What to look for: a question, or words; the turns that fit best come first
     #[arg(value_name = "QUERY")]
     words: Vec<String>,
     /// Only what these roles said: user, or user,assistant
@@ -36,28 +36,35 @@ pub(crate) struct SearchArgs {
 pub(crate) fn run(context: &Context<'_>, args: &SearchArgs) -> Result<Exit, Failure> {
     let store = context.store(Duration::ZERO)?;
     let query = query(&store, args)?;
-    let found = context.with_progress(|progress| store.search_with(&query, args.limit, progress))?;
+    // Hits of one passage are one entry of the printed list: a few more, so that there are as many as were asked for.
+    let mut output = context.output();
+    let more = if query.is_question() && !output.wants_json { FOLDED_MAX } else { 0 };
+    let limit = if args.limit == 0 { 0 } else { args.limit.saturating_add(more) };
+    let found = context.with_progress(|progress| store.search_with(&query, limit, progress))?;
     for (at, why) in found.unread.iter().filter(|(at, _)| at.place != Place::Trash) {
         context.warn(&format!("{} was not searched: {why}", at.key));
     }
     missing::mention(context, &store);
     if found.related {
-        context.note("no turn holds all the words; these fit best");
+        context.note("none of these turns holds all the words; they fit best");
     }
-    let mut output = context.output();
+    let mut shown = found.hits.len();
     if output.wants_json {
         for hit in &found.hits {
             output.json(&json_of(hit))?;
         }
     } else {
-        print(&found.hits, &mut output)?;
+        let mut passages = passages(&found.hits);
+        passages.truncate(args.limit);
+        shown = passages.len();
+        print(&passages, &mut output)?;
     }
     output.flush()?;
     if found.hits.is_empty() && found.total.is_none_or(|total| total == 0) {
         context.note("nothing found");
         return Ok(Exit::NotFound);
     }
-    note_more(context, found.total, found.related, found.hits.len(), args.limit);
+    note_more(context, found.total, found.related, shown, args.limit);
     Ok(Exit::Done)
 }
 
@@ -129,34 +136,81 @@ pub(super) fn marked_parts(pieces: &[(bool, String)]) -> impl Iterator<Item = (S
 }
 
 fn json_of(hit: &Hit) -> Value {
-    json!({
+    let mut json = json!({
         "session": hit.id.key.as_str(), "id": hit.id.id, "seq": hit.seq, "role": hit.role,
         "ts": hit.ts, "snippet": hit.snippet.text, "score": (f64::from(hit.score) * 1e4).round() / 1e4,
-    })
+        "passage": hit.passage,
+    });
+    if let Some((id, seq)) = &hit.repeats {
+        json["repeats"] = json!({"session": id.key.as_str(), "id": id.id, "seq": seq});
+    }
+    json
 }
 
-/// The hits of one session, best first.
+/// The hits of one passage: neighbours in a session, and turns elsewhere that say the same.
+struct Passage<'a> {
+    best: &'a Hit,
+    /// The number of other hits around the best one.
+    around: usize,
+    /// Hits that say the same.
+    repeats: Vec<&'a Hit>,
+}
+
+/// Hits by passage, in the order of the best of each.
+fn passages(hits: &[Hit]) -> Vec<Passage<'_>> {
+    let mut passages: Vec<Passage<'_>> = Vec::new();
+    let mut index: HashMap<usize, usize> = HashMap::new();
+    for hit in hits {
+        let at = *index.entry(hit.passage).or_insert(passages.len());
+        match passages.get_mut(at) {
+            None => passages.push(Passage { best: hit, around: 0, repeats: Vec::new() }),
+            Some(passage) if hit.repeats.is_some() => passage.repeats.push(hit),
+            Some(passage) => passage.around += 1,
+        }
+    }
+    passages
+}
+
+impl Passage<'_> {
+    /// Returns what was folded into the passage, or an empty text.
+    fn folded(&self) -> String {
+        let around = (self.around > 0).then(|| format!("+{} around it", self.around));
+        let again = self.repeats.first().map(|first| {
+            let others = match self.repeats.len() - 1 {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            format!("said again in {} #{}{others}", term::line(first.id.key.as_str()), first.seq)
+        });
+        match [around, again].into_iter().flatten().collect::<Vec<_>>().join("; ") {
+            folded if folded.is_empty() => folded,
+            folded => format!("  ({folded})"),
+        }
+    }
+}
+
+/// The passages of one session, best first.
 struct Group<'a> {
     at: &'a StreamId,
-    hits: Vec<&'a Hit>,
+    passages: Vec<&'a Passage<'a>>,
 }
 
-/// Hits by session, in the order of the best of each.
-fn groups(hits: &[Hit]) -> Vec<Group<'_>> {
+/// Passages by session, in the order of the best of each.
+fn groups<'a>(passages: &'a [Passage<'a>]) -> Vec<Group<'a>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     let mut index: HashMap<&StreamId, usize> = HashMap::new();
-    for hit in hits {
-        let at = *index.entry(&hit.id).or_insert(groups.len());
+    for passage in passages {
+        let at = *index.entry(&passage.best.id).or_insert(groups.len());
         match groups.get_mut(at) {
-            Some(group) => group.hits.push(hit),
-            None => groups.push(Group { at: &hit.id, hits: vec![hit] }),
+            Some(group) => group.passages.push(passage),
+            None => groups.push(Group { at: &passage.best.id, passages: vec![passage] }),
         }
     }
     groups
 }
 
-fn print(hits: &[Hit], output: &mut Output) -> io::Result<()> {
-    for (number, group) in groups(hits).iter().enumerate() {
+fn print(passages: &[Passage<'_>], output: &mut Output) -> io::Result<()> {
+    for (number, group) in groups(passages).iter().enumerate() {
         if number > 0 {
             output.line(&[])?;
         }
@@ -168,25 +222,26 @@ fn print(hits: &[Hit], output: &mut Output) -> io::Result<()> {
 impl Group<'_> {
     fn print(&self, output: &mut Output) -> io::Result<()> {
         self.print_head(output)?;
-        let cells = |hit: &&Hit| {
+        let cells = |passage: &&Passage<'_>| {
+            let hit = passage.best;
             let role = term::fit(&term::line(&hit.role), ROLE_COLUMNS).into_owned();
             [format!("#{}", hit.seq), role, time_of(&hit.ts)]
         };
-        let rows: Vec<[String; 3]> = self.hits.iter().map(cells).collect();
+        let rows: Vec<[String; 3]> = self.passages.iter().map(cells).collect();
         let widths = column_widths(&rows);
-        for (hit, [number, role, time]) in self.hits.iter().zip(&rows) {
+        for (passage, [number, role, time]) in self.passages.iter().zip(&rows) {
             let number = format!("  {}  ", term::pad(number, widths[0]));
             let role = term::pad(role, widths[1]);
             let gap = if widths[2] > 0 { "  " } else { "" };
             let time = format!("{gap}{}  ", term::pad(time, widths[2]));
             let front = [
                 (term::FAINT, number.as_str()),
-                (term::role_style(&hit.role), role.as_str()),
+                (term::role_style(&passage.best.role), role.as_str()),
                 (term::FAINT, time.as_str()),
             ];
-            print_hit(&front, hit, output)?;
+            print_passage(&front, passage, output)?;
         }
-        let best = self.hits.first().map_or(0, |hit| hit.seq);
+        let best = self.passages.first().map_or(0, |passage| passage.best.seq);
         let word = shell_name(self.at);
         let open = match option_guard(&word) {
             "" => format!("  manent show {word} --from {best}"),
@@ -203,11 +258,11 @@ impl Group<'_> {
             Place::Live => String::new(),
             place => format!("  {}", place.word()),
         };
-        let newest = self.hits.iter().filter_map(|hit| when::parse_ms(&hit.ts)).max();
+        let newest = self.passages.iter().filter_map(|passage| when::parse_ms(&passage.best.ts)).max();
         let now = when::now_ms();
         let date = |ms| if output.terminal { when::ago(ms, now) } else { when::day(ms) };
         let date = newest.map_or_else(String::new, |ms| format!("  {}", date(ms)));
-        let title = self.hits.first().map_or("", |hit| hit.title.as_str());
+        let title = self.passages.first().map_or("", |passage| passage.best.title.as_str());
         let used = key.width() + status.width() + date.width() + 2;
         let room = output.columns().map_or(usize::MAX, |columns| columns.saturating_sub(used));
         let title = match term::fit(&term::line(title), room.max(TITLE_COLUMNS_MIN)).into_owned() {
@@ -220,11 +275,12 @@ impl Group<'_> {
 }
 
 /// One line, or two where the terminal is narrow.
-fn print_hit(front: &[(Style, &str)], hit: &Hit, output: &mut Output) -> io::Result<()> {
-    let used: usize = front.iter().map(|(_, text)| text.width()).sum();
+fn print_passage(front: &[(Style, &str)], passage: &Passage<'_>, output: &mut Output) -> io::Result<()> {
+    let folded = passage.folded();
+    let used: usize = front.iter().map(|(_, text)| text.width()).sum::<usize>() + folded.width();
     let room = output.columns().map_or(usize::MAX, |columns| columns.saturating_sub(used));
-    let text = &hit.snippet.text;
-    let pieces = |columns: usize| term::marked(text, &hit.snippet.marks, columns);
+    let snippet = &passage.best.snippet;
+    let pieces = |columns: usize| term::marked(&snippet.text, &snippet.marks, columns);
     let fits = |pieces: &[(bool, String)]| pieces.iter().map(|(_, text)| text.width()).sum::<usize>() <= room;
     let whole = pieces(usize::MAX);
     let mut parts = front.to_vec();
@@ -238,6 +294,9 @@ fn print_hit(front: &[(Style, &str)], hit: &Hit, output: &mut Output) -> io::Res
         pieces((used + room).saturating_sub(SECOND_LINE.len()))
     };
     parts.extend(marked_parts(&shown));
+    if !folded.is_empty() {
+        parts.push((term::FAINT, &folded));
+    }
     output.line(&parts)
 }
 
@@ -249,6 +308,8 @@ fn time_of(ts: &str) -> String {
     }
 }
 
+/// So many more hits are read for a printed list, because neighbours and repetitions are folded into one entry.
+const FOLDED_MAX: usize = 40;
 const KEY_COLUMNS: usize = 48;
 const ROLE_COLUMNS: usize = 16;
 const TIME_COLUMNS: usize = 16;
@@ -259,13 +320,14 @@ const SECOND_LINE: &str = "      ";
 
 const SEARCH_NOTES: &str = "\
 In a query:
-  milk eggs          both words, in any order, whatever their case and accents
+  milk eggs          a question: turns that fit best, with forms of a word (egg) and dates (in March)
+  milk AND eggs      both words, in any order, whatever their case and accents
   '\"to the letter\"'  these words in a row
   'migrat*'          words that begin so
   red OR green       one of them
   -- milk -eggs      the first without the second; after --, because it looks like an option
   role:user  session:work  since:7d  until:2026-11-01    as the options
-If no turn has all the words, those that fit best are shown.
+A single word is looked for as it is; a question lists neighbours, and turns that say the same, in one entry.
 
 Examples:
   manent search what did we decide about the database

@@ -471,33 +471,32 @@ impl TermEvidence<'_> {
             let base = in_session.sqrt();
             let mut add = |doc: u32| {
                 let at = doc as usize;
-                let mut near_by = Nearby { own: near[at], session: in_session, ..Nearby::default() };
+                let mut nearby = Nearby { own: near[at], session: in_session, ..Nearby::default() };
                 if neighbours {
-                    if doc > run.first {
-                        near_by.before = near[at - 1];
-                        near_by.before_asks = questions[at - 1] != 0;
+                    let reach = (doc - run.first).min(NEIGHBOURS as u32) as usize;
+                    for (back, before) in nearby.before.iter_mut().take(reach).enumerate() {
+                        *before = near[at - back - 1];
                     }
-                    if doc > run.first + 1 {
-                        near_by.second_before = near[at - 2];
-                    }
-                    (near_by.after, near_by.after_replies) = if doc + 1 < run.end() {
+                    nearby.before_asks = reach > 0 && questions[at - 1] != 0;
+                    (nearby.after, nearby.after_replies) = if doc + 1 < run.end() {
                         (near[at + 1], roles[at + 1] != roles[at])
                     } else {
-                        (
-                            behind,
-                            next.is_some_and(|(view, doc)| {
-                                self.role(view as usize, doc) != self.role(number, at as u32)
-                            }),
-                        )
+                        let replies =
+                            |(view, other)| self.role(view as usize, other) != self.role(number, doc);
+                        (behind, next.is_some_and(replies))
                     };
                 }
-                let own = near_by.together(norms[at]);
+                let own = nearby.together(norms[at]);
                 scores[at] += self.weight * (own.sqrt() - base);
             };
             let first = run.first + run.echo;
             let mut done = first;
             for (doc, _) in of_run {
-                let (from, end) = if neighbours { (doc.saturating_sub(1), doc + 3) } else { (*doc, doc + 1) };
+                let (from, end) = if neighbours {
+                    (doc.saturating_sub(1), doc + 1 + NEIGHBOURS as u32)
+                } else {
+                    (*doc, doc + 1)
+                };
                 let (from, end) = (from.max(done), end.min(run.end()));
                 (from..end).for_each(&mut add);
                 done = done.max(end);
@@ -530,10 +529,10 @@ impl TermEvidence<'_> {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Nearby {
     pub(crate) own: f32,
-    pub(crate) before: f32,
-    /// The record before ends in a question, which this one may answer.
+    /// The records before it, the nearest first.
+    pub(crate) before: [f32; NEIGHBOURS],
+    /// The nearest of them ends in a question, which this one may answer.
     pub(crate) before_asks: bool,
-    pub(crate) second_before: f32,
     pub(crate) after: f32,
     /// The record after has another role, and so may reply to this one.
     pub(crate) after_replies: bool,
@@ -545,12 +544,14 @@ impl Nearby {
     /// Returns the evidence of all of them together, for a record of this length.
     pub(crate) fn together(self, norm: u8) -> f32 {
         let gate = GATES[usize::from(norm)];
-        let lacking = |evidence: f32, share: f32| 1.0 - evidence * gate * share;
-        1.0 - (1.0 - self.own)
-            * (1.0 - self.session)
-            * lacking(self.before, if self.before_asks { 1.0 } else { NEIGHBOUR })
-            * lacking(self.second_before, NEIGHBOUR)
-            * lacking(self.after, if self.after_replies { 1.0 } else { NEIGHBOUR })
+        let mut shares = BEFORE;
+        if self.before_asks {
+            shares[0] = ANSWER;
+        }
+        let shares = self.before.iter().zip(shares);
+        let before = shares.fold(1.0, |lacking, (evidence, share)| lacking * (1.0 - evidence * gate * share));
+        let after = 1.0 - self.after * gate * if self.after_replies { REPLY } else { AFTER };
+        1.0 - (1.0 - self.own) * (1.0 - self.session) * before * after
     }
 }
 
@@ -573,13 +574,18 @@ static GATES: [f32; 256] = {
 };
 
 /// The number of preceding records that count towards the score of a record.
-pub(crate) const NEIGHBOURS: usize = 2;
+pub(crate) const NEIGHBOURS: usize = 4;
+/// The shares of the evidence of the preceding records that count, the nearest first.
+const BEFORE: [f32; NEIGHBOURS] = [0.6, 0.36, 0.22, 0.13];
+/// The share of the record before, if it ends in a question that this one may answer.
+const ANSWER: f32 = 0.8;
+/// The shares of the record after: of a reply to this one, and of any other.
+const REPLY: f32 = 0.6;
+const AFTER: f32 = 0.15;
 /// A record of so many words borrows half as much from its neighbours as an empty one.
-const GATE_WORDS: f32 = 40.0;
-/// The evidence of the best record of a session, for every other record of it.
-const SESSION: f32 = 0.1;
-/// The share of a neighbour's evidence that counts, unless the one asks and the other answers.
-const NEIGHBOUR: f32 = 0.3;
+const GATE_WORDS: f32 = 80.0;
+/// The share of the evidence of the best record of a session, for every other record of it.
+const SESSION: f32 = 0.05;
 /// Who asks for what they said themselves means their own words: the factor for all others.
 const NOT_THE_ASKER: f32 = 0.7;
 /// No word is rarer in English than this.

@@ -148,7 +148,9 @@ fn only_bare_words_may_be_looked_for_one_by_one() {
     for exact in ["\"a b\"", "a -b", "a*", "a OR b", "a \"b\"", "role:user", "a AND b"] {
         assert!(!query(exact).plain, "{exact}");
     }
-    assert_eq!(query("What's foo_bar? role:user -x \"y\"").words, ["what", "s", "foo", "bar"]);
+    assert_eq!(query("What's foo_bar? role:user -x \"y\"").typed, ["What's", "foo_bar?"]);
+    assert!(query("what broke").is_question() && Query::of_question("migration").unwrap().is_question());
+    assert!(!query("migration").is_question(), "a single word is looked for as it is");
 }
 
 #[test]

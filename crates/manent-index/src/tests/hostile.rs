@@ -14,7 +14,8 @@ use crate::pages::put;
 use crate::pages::u64_at;
 use crate::query::Query;
 use crate::query::matching::matching;
-use crate::query::related::related;
+use crate::query::question::Question;
+use crate::query::ranking::rank;
 use crate::query::score::{Scored, TopK};
 use crate::segment::RecordRef;
 use crate::segment::builder::merge;
@@ -63,9 +64,15 @@ fn ask_all(bytes: Vec<u8>) -> IndexResult<()> {
             };
             for limit in [1, 1000] {
                 let found = matching(&views, &query, &filter, TopK::new(limit, &tie)).map(|found| found.best);
-                let near =
-                    related(&views, &query, &filter, 16, ScoreScope::Conversation, TopK::new(limit, &tie))
-                        .map(|(best, _)| best);
+                let near = rank(
+                    &views,
+                    &Question::new(&query),
+                    &filter,
+                    16,
+                    ScoreScope::Conversation,
+                    TopK::new(limit, &tie),
+                )
+                .map(|ranking| ranking.best);
                 for scored in found.into_iter().chain(near).flatten() {
                     let _ = (views[0].row_of(scored.doc), segment.record_ref(scored.doc));
                 }
@@ -100,7 +107,7 @@ fn a_segment_in_which_anything_changed_can_be_asked() {
     // The numbers at the end say where everything lies.
     for _ in 0..times(400) {
         let mut bytes = sound.clone();
-        let at = bytes.len() - 88 + 8 * rng.below(11) as usize;
+        let at = bytes.len() - 96 + 8 * rng.below(12) as usize;
         let now = u64_at(&bytes, at);
         let odd = [0, 1, now + 1, now.wrapping_sub(1), now * 2, u64::MAX, u64::MAX - 7, 1 << 32, 1 << 63];
         bytes[at..at + 8].copy_from_slice(&odd[rng.below(odd.len() as u64) as usize].to_le_bytes());
@@ -115,9 +122,10 @@ fn with_list(word: &[u8], count: u32, list: &[u8], tags: &[u8]) -> Vec<u8> {
         tags: tags.to_vec(),
         norms: vec![3; 4],
         role_of: vec![0, 1, 1, 255],
+        questions: vec![0; 4],
         seconds: vec![0; 16],
         record_refs: vec![0; 64],
-        runs: vec![Run { first: 0, count: 4, session: 0, echo: 2 }],
+        runs: vec![Run { first: 0, count: 4, session: 0, echo: 2, before: 2 }],
         roles: vec!["user".to_owned(), "tool".to_owned()],
         ..SegmentParts::default()
     };
@@ -195,20 +203,22 @@ fn runs_roles_and_turns_that_do_not_fit_are_noticed() {
     let sound = || SegmentParts {
         norms: vec![3; 4],
         role_of: vec![0; 4],
+        questions: vec![0; 4],
         seconds: vec![0; 16],
         record_refs: vec![0; 64],
-        runs: vec![Run { first: 0, count: 4, session: 0, echo: 0 }],
+        runs: vec![Run { first: 0, count: 4, session: 0, echo: 0, before: 0 }],
         roles: vec!["user".to_owned()],
         ..SegmentParts::default()
     };
     assert_eq!(open(sound().bytes()).turns, 4);
-    let run = |count, echo| Run { first: 0, count, session: 1, echo };
+    let run = |count, echo| Run { first: 0, count, session: 1, echo, before: 0 };
     let wrong = [
         SegmentParts { runs: vec![], ..sound() },
         SegmentParts { runs: vec![run(5, 0)], ..sound() },
         SegmentParts { runs: vec![run(3, 0)], ..sound() },
         SegmentParts { runs: vec![run(u32::MAX, 0), run(5, 0)], ..sound() },
         SegmentParts { norms: vec![3; 5], ..sound() },
+        SegmentParts { questions: vec![0; 3], ..sound() },
         SegmentParts { seconds: vec![0; 15], ..sound() },
         SegmentParts { record_refs: vec![], ..sound() },
     ];

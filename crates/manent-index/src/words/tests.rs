@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{HEAD_BYTES, PREFIX_BYTES_MAX, TERM_BYTES_MAX, Words, parts_of};
+use super::{HEAD_BYTES, PREFIX_BYTES_MAX, TERM_BYTES_MAX, Words, ends_in_question, parts_of};
 use crate::english::{is_stop, stem, stem_prefix};
 
 fn terms(text: &str) -> Vec<String> {
@@ -152,6 +152,33 @@ fn numbers_identifiers_and_other_scripts_have_no_stem() {
     }
 }
 
+#[test]
+fn parts_of_names_in_camel_case_are_words_of_their_own() {
+    let parts = |word: &str| {
+        let mut found = Vec::new();
+        parts_of(word, |part, range| found.push((part.to_owned(), word[range].to_ascii_lowercase())));
+        assert!(found.iter().all(|(part, there)| part == there), "{word}: {found:?}");
+        found.into_iter().map(|(part, _)| part).collect::<Vec<_>>()
+    };
+    assert_eq!(parts("retryBackoff"), ["retry", "backoff"]);
+    assert_eq!(parts("HTTPServerError"), ["http", "server", "error"]);
+    assert_eq!(parts("utf8ToString"), ["utf8", "to", "string"]);
+    assert_eq!(parts("xAxis"), ["axis"], "one letter is no word");
+    for whole in ["retry", "Retry", "RETRY", "E0382", "", "x", "aGVsbG8gd29ybGQhIQzZzA", "überGroß"] {
+        assert!(parts(whole).is_empty(), "{whole}");
+    }
+}
+
+#[test]
+fn texts_that_end_in_a_question_are_told_from_others() {
+    for text in ["Why?", "And so?  \n", "(Is it?)", "\"Really?\"", "**Ready?**", "\u{597d}\u{5417}\u{ff1f}"] {
+        assert!(ends_in_question(text), "{text}");
+    }
+    for text in ["", "No.", "Why? Because.", "?!"] {
+        assert!(!ends_in_question(text), "{text}");
+    }
+}
+
 /// A word whose stem does not begin as it does would never be found by its own stem. Every short beginning with
 /// every chain of endings is tried, as the stemmer knows nothing of a word but its letters.
 #[test]
@@ -208,7 +235,6 @@ fn odd_words_begin_as_their_stems_say() {
 
 #[test]
 fn questions_are_asked_with_words_that_find_nothing_of_their_own() {
-    assert!(STOPS.is_sorted(), "the search is binary");
     for word in "what when did does who how why where which is the s t re ve ll d m".split(' ') {
         assert!(is_stop(word), "{word}");
     }

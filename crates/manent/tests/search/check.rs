@@ -84,13 +84,22 @@ fn compare(found: &SearchResults, truth: &Truth, ask: &Ask) -> Result<(), String
         count(truth.findable().filter(|turn| takes(ask.takes(turn))).map(told))
     };
     let (wanted, perhaps) = (such(|takes| takes == Some(true)), such(|takes| takes != Some(false)));
-    if found.related {
-        if !ask.is_plain() || !wanted.is_empty() {
-            return Err(format!("there are turns that match, and it gave others; wanted {wanted:?}"));
+    let is_question = Query::parse(&ask.text(), NOW_MS).is_ok_and(|query| query.is_question());
+    if is_question || (ask.is_plain() && wanted.is_empty()) {
+        if found.related && !wanted.is_empty() {
+            return Err(format!(
+                "there are turns with all the words, and it says there are none; {wanted:?}"
+            ));
         }
         let near = count(truth.findable().filter(|turn| ask.admits(turn) != Some(false)).map(told));
-        let invented = beyond(&hits, &near);
-        return if invented.is_empty() { Ok(()) } else { Err(format!("near, but not there: {invented:?}")) };
+        let (missed, invented) = (beyond(&wanted, &hits), beyond(&hits, &near));
+        if !missed.is_empty() || !invented.is_empty() {
+            return Err(format!("missed {missed:?}, and near, but not there: {invented:?}"));
+        }
+        return check_passages(&found.hits);
+    }
+    if found.related {
+        return Err("only a plain question is answered by what is near".to_owned());
     }
     let (missed, invented) = (beyond(&wanted, &hits), beyond(&hits, &perhaps));
     if !missed.is_empty() || !invented.is_empty() {
@@ -106,6 +115,23 @@ fn compare(found: &SearchResults, truth: &Truth, ask: &Ask) -> Result<(), String
     let unread: BTreeSet<Spot> = found.unread.iter().map(|(at, _)| spot(at, 0)).collect();
     if unread != truth.unread {
         return Err(format!("could not read {unread:?}, where that is so of {:?}", truth.unread));
+    }
+    Ok(())
+}
+
+/// Checks that the first hits say different things, and that hits that repeat others name them and share their passage.
+fn check_passages(hits: &[Hit]) -> Result<(), String> {
+    for (at, hit) in hits.iter().enumerate() {
+        let (before, first) = (&hits[..at], hits[..at].iter().filter(|hit| hit.repeats.is_none()).count());
+        let Some((id, seq)) = &hit.repeats else { continue };
+        let named = before.iter().find(|other| other.id == *id && other.seq == *seq);
+        if named.is_none_or(|named| named.passage != hit.passage) {
+            return Err(format!("hit {at} repeats {seq} of {id:?}, which is no better hit of its passage"));
+        }
+        let different_left = hits[at..].iter().any(|hit| hit.repeats.is_none());
+        if first < 10 && different_left {
+            return Err(format!("hit {at} repeats another, and only {first} different ones are before it"));
+        }
     }
     Ok(())
 }

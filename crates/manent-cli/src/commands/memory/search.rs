@@ -32,7 +32,7 @@ pub(crate) fn run(context: &Context<'_>, args: &MemorySearchArgs) -> Result<Exit
     let found = memory.search(&query, args.limit)?;
     super::warn_of_damage(context, &memory)?;
     if found.related {
-        context.note("no item holds all the words; these fit best");
+        context.note("none of these items holds all the words; they fit best");
     }
     let mut output = context.output();
     let widest = found.hits.iter().map(|hit| hit.item.id).max().unwrap_or(0).to_string().len();

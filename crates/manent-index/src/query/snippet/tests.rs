@@ -4,14 +4,15 @@ use std::ops::Range;
 
 use super::{Matcher, SNIPPET_CHARS, Snippet};
 use crate::query::Query;
-use crate::words::stem;
+use crate::query::question::Question;
 
 fn matcher(query: &str) -> Matcher {
     Matcher::of_query(&Query::parse(query, 0).expect(query))
 }
 
 fn stems(words: &str) -> Matcher {
-    Matcher::of_stems(&words.split(' ').map(|word| stem(word).into_owned()).collect::<Vec<_>>())
+    let question = Question::new(&Query::of_question(words).expect(words));
+    Matcher::of_question(&question, &vec![1.0; question.terms.len()])
 }
 
 fn snippet(text: &str, matcher: &Matcher, chars_max: usize) -> Snippet {
