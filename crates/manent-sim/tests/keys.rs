@@ -83,7 +83,7 @@ fn append_whose_sync_fails_is_unknown_and_its_handle_is_closed() {
     let error = fail_a_sync(&disk, &mut log, &turn("two"));
     assert!(error.is_unknown(), "{error}");
     let message = error.to_string();
-    for words in ["unknown whether", LOG, "a sync failed", "may be there", "--key"] {
+    for words in ["unknown whether", LOG, "a sync failed", "may be there", "idempotency key"] {
         assert!(message.contains(words), "{message}");
     }
     assert!(matches!(append(&mut log, &turn("three")), Err(Error::Poisoned { .. })));
