@@ -148,7 +148,7 @@ fn help_of_search() {
     Usage: manent search [OPTIONS] [QUERY]...
 
     Arguments:
-      [QUERY]...  What to look for: words that must all be in a turn
+      [QUERY]...  What to look for: a question, or words; the turns that fit best come first
 
     Options:
           --home <DIR>      The directory of the store [default: manent in the data directory of the
@@ -168,13 +168,14 @@ fn help_of_search() {
       -h, --help            Print help
 
     In a query:
-      milk eggs          both words, in any order, whatever their case and accents
+      milk eggs          a question: turns that fit best, by forms of the words and dates they name
+      milk AND eggs      both words, in any order, whatever their case and accents
       '"to the letter"'  these words in a row
       'migrat*'          words that begin so
       red OR green       one of them
       -- milk -eggs      the first without the second; after --, because it looks like an option
       role:user  session:work  since:7d  until:2026-11-01    as the options
-    If no turn has all the words, those that fit best are shown.
+    A single word is looked for as it is. Of a question, turns close together are one entry.
 
     Examples:
       manent search what did we decide about the database

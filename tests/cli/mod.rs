@@ -39,6 +39,7 @@ mod run;
 mod run_exec;
 mod run_judge;
 mod search;
+mod search_questions;
 mod show;
 mod skills;
 mod skills_held;

@@ -157,7 +157,7 @@ fn a_turn_is_found_as_soon_as_its_receipt_is_there() {
     for n in 1..=20_usize {
         writer.send(&records::plain(&format!("needle number{n}")));
         writer.line();
-        assert_eq!(search(&env, &["needle", &format!("number{n}")]), [format!("busy:{}", n + 1)]);
+        assert_eq!(search(&env, &["needle", "AND", &format!("number{n}")]), [format!("busy:{}", n + 1)]);
         assert_eq!(search(&env, &["needle", "--limit", "100"]).len(), n);
     }
 }

@@ -69,7 +69,7 @@ fn list_search_and_select_say_what_there_is() {
     insta::assert_snapshot!(steady(&env.mem(&["search", "spaces", "zebra"])), @"
     2  fact     [day]  hates spaces
     [stderr]
-    note: no item holds all the words; these fit best
+    note: none of these items holds all the words; they fit best
     [exit 0]
     ");
     insta::assert_snapshot!(steady(&env.mem(&["search", "zebra"])), @"

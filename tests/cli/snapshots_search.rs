@@ -73,7 +73,7 @@ fn search_says_when_nothing_or_not_all_of_it_is_found() {
       #1  user  2026-11-15 18:07  the milk thistle has grown
       manent show @[id] --from 1
     [stderr]
-    note: no turn holds all the words; these fit best
+    note: none of these turns holds all the words; they fit best
     [exit 0]
     ");
     insta::assert_snapshot!(env.manent(&["search", "unheard"]), @"
@@ -110,10 +110,10 @@ fn search_json_has_the_documented_fields() {
     let output = env.manent(&["search", "thistle", "--json"]);
     let text = output.to_string();
     let (before, score) = text.split_once(r#""score":"#).unwrap();
-    let digits = score.find('}').unwrap();
+    let digits = score.find([',', '}']).unwrap();
     assert!(score[..digits].parse::<f64>().unwrap() > 0.0, "{text}");
     insta::assert_snapshot!(format!("{before}\"score\":[score]{}", &score[digits..]), @r#"
-    {"session":"old garden","id":"[id]","seq":1,"role":"user","ts":"[time]","snippet":"the milk thistle has grown","score":[score]}
+    {"session":"old garden","id":"[id]","seq":1,"role":"user","ts":"[time]","snippet":"the milk thistle has grown","score":[score],"passage":1}
     [exit 0]
     "#);
 }

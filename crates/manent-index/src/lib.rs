@@ -13,10 +13,12 @@
 //! | file | contents |
 //! |---|---|
 //! | `corpus.rs` | [`Corpus`]: everything the index knows about the streams and their records |
-//! | `words.rs` | text to terms, stems and stop words |
+//! | `words.rs`, `english.rs` | text to terms; English stems, irregular forms, stop words and common words |
 //! | `query/mod.rs` | [`Query`], and its parser |
 //! | `query/search.rs` | [`Index::search`]: runs a query, reads the hits |
-//! | `query/matching.rs`, `related.rs` | records that hold all words; records that fit best otherwise |
+//! | `query/matching.rs` | records that hold all of a query |
+//! | `query/question.rs`, `dates.rs`, `answer_kind.rs` | a plain question, taken apart |
+//! | `query/ranking.rs`, `second_look.rs`, `hit_order.rs` | the records that fit best; their texts; their order |
 //! | `query/score.rs`, `snippet.rs` | BM25 and the top K; [`Snippet`] |
 //! | `segment/mod.rs`, `view.rs` | one immutable piece of the index; its live records |
 //! | `segment/builder.rs` | writes and merges segments |

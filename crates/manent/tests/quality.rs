@@ -8,6 +8,7 @@
     clippy::expect_used,
     clippy::disallowed_methods,
     clippy::cast_precision_loss,
+    clippy::print_stdout,
     reason = "a test with files"
 )]
 
@@ -81,7 +82,8 @@ fn store_with_the_conversations(home: &std::path::Path, set: &std::path::Path) -
     store
 }
 
-/// Asks all questions of a set, prints the figures by kind, and fails if recall@5, recall@10 or hit@1 is below `floors`.
+/// Asks all questions of a set, prints the figures by kind, and fails if recall@5, recall@10 or hit@1 is below its
+/// floor.
 fn assert_quality(name: &str, floors: [f64; 3]) {
     let (home, set) = (tempfile::tempdir().expect("a directory"), set_dir(name));
     let store = store_with_the_conversations(home.path(), &set);

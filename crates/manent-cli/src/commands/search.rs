@@ -180,7 +180,8 @@ impl Passage<'_> {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
-            format!("said again in {} #{}{others}", term::line(first.id.key.as_str()), first.seq)
+            let key = term::line(first.id.key.as_str());
+            format!("said again in {} #{}{others}", term::fit(&key, FOLDED_KEY_COLUMNS), first.seq)
         });
         match [around, again].into_iter().flatten().collect::<Vec<_>>().join("; ") {
             folded if folded.is_empty() => folded,
@@ -293,10 +294,19 @@ fn print_passage(front: &[(Style, &str)], passage: &Passage<'_>, output: &mut Ou
         parts = vec![(Style::new(), SECOND_LINE)];
         pieces((used + room).saturating_sub(SECOND_LINE.len()))
     };
+    let on_a_line_of_its_own = parts.len() == 1;
     parts.extend(marked_parts(&shown));
-    if !folded.is_empty() {
-        parts.push((term::FAINT, &folded));
+    if folded.is_empty() {
+        return output.line(&parts);
     }
+    if on_a_line_of_its_own {
+        output.line(&parts)?;
+        let columns =
+            output.columns().map_or(usize::MAX, |columns| columns.saturating_sub(SECOND_LINE.len()));
+        let folded = term::fit(folded.trim_start(), columns);
+        return output.line(&[(Style::new(), SECOND_LINE), (term::FAINT, &folded)]);
+    }
+    parts.push((term::FAINT, &folded));
     output.line(&parts)
 }
 
@@ -308,8 +318,9 @@ fn time_of(ts: &str) -> String {
     }
 }
 
-/// So many more hits are read for a printed list, because neighbours and repetitions are folded into one entry.
+/// The number of further hits that are read for a printed list, in which neighbours and repetitions share an entry.
 const FOLDED_MAX: usize = 40;
+const FOLDED_KEY_COLUMNS: usize = 24;
 const KEY_COLUMNS: usize = 48;
 const ROLE_COLUMNS: usize = 16;
 const TIME_COLUMNS: usize = 16;
@@ -320,14 +331,14 @@ const SECOND_LINE: &str = "      ";
 
 const SEARCH_NOTES: &str = "\
 In a query:
-  milk eggs          a question: turns that fit best, with forms of a word (egg) and dates (in March)
+  milk eggs          a question: turns that fit best, by forms of the words and dates they name
   milk AND eggs      both words, in any order, whatever their case and accents
   '\"to the letter\"'  these words in a row
   'migrat*'          words that begin so
   red OR green       one of them
   -- milk -eggs      the first without the second; after --, because it looks like an option
   role:user  session:work  since:7d  until:2026-11-01    as the options
-A single word is looked for as it is; a question lists neighbours, and turns that say the same, in one entry.
+A single word is looked for as it is. Of a question, turns close together are one entry.
 
 Examples:
   manent search what did we decide about the database

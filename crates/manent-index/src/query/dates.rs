@@ -247,7 +247,7 @@ fn half_of(width: jiff::Span) -> u16 {
 fn small_number(word: &str) -> Option<i64> {
     const WORDS: [&str; 12] =
         ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"];
-    let written = || WORDS.iter().position(|name| *name == word).map(|at| at as i64 + 1);
+    let written = || (1..).zip(WORDS).find(|(_, name)| *name == word).map(|(count, _)| count);
     match word {
         "a" | "an" => Some(1),
         _ => word.parse().ok().filter(|count| (1..=1000).contains(count)).or_else(written),

@@ -94,13 +94,11 @@ impl Question {
 
     /// Adds a term unless it is there, and returns its index.
     fn add(&mut self, kind: TermKind, of_date: bool) -> usize {
-        match self.terms.iter().position(|term| term.kind == kind) {
-            Some(at) => at,
-            None => {
-                self.terms.push(QuestionTerm { kind, of_date });
-                self.terms.len() - 1
-            }
-        }
+        let known = self.terms.iter().position(|term| term.kind == kind);
+        known.unwrap_or_else(|| {
+            self.terms.push(QuestionTerm { kind, of_date });
+            self.terms.len() - 1
+        })
     }
 }
 

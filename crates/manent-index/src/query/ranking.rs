@@ -3,10 +3,12 @@
 //! A record is good if it, or a record next to it, has the rare words of the question: a question and its answer seldom
 //! share their words. What a word tells grows slowly with its evidence (a square root), so that a record with something
 //! of every word is better than one with much of a single word. Long records lend and borrow less. The record
-//! `docs/decisions/0056` has the formula and what each part of it is worth.
+//! `docs/decisions/0058-plain-questions-are-ranked.md` has the formula and what each part of it is worth.
 //!
-//! Words are processed in the order of their weight. As soon as the others together cannot lift a record among the best,
-//! they are only looked up near the candidates.
+//! Words are processed in the order of their weight. As soon as the others together cannot lift a record among the
+//! best, they are only looked up in the sessions of the candidates.
+
+use std::ops::Range;
 
 use manent_store::threads::join;
 
@@ -126,7 +128,7 @@ fn weight(term: &ResolvedTerm, question: &Question, all: u64) -> f32 {
         // A store of so many records cannot show that a word is rarer.
         None => in_units(all).ln().min(RAREST_IN_ENGLISH),
     };
-    (in_store + in_english) / 2.0
+    f32::midpoint(in_store, in_english)
 }
 
 /// A number of records as weights are reckoned with.
@@ -226,11 +228,18 @@ impl Ranker<'_> {
     /// Adds a term, in all sessions or only in the chosen ones.
     fn add(&mut self, term: &ResolvedTerm, weight: f32, chosen: Option<&[bool]>) -> IndexResult<()> {
         let views = self.views;
-        let of_view = |number: usize| evidence(&views[number], &term.lists[number], chosen);
-        let found =
-            in_halves(views, term.count, |numbers| numbers.map(of_view).collect::<IndexResult<Vec<_>>>())?;
-        let found: Vec<Evidence> =
-            found.into_iter().collect::<IndexResult<Vec<_>>>()?.into_iter().flatten().collect();
+        let half = views.len() / 2;
+        let gather = |numbers: Range<usize>| -> IndexResult<Vec<Evidence>> {
+            numbers.map(|number| evidence(&views[number], &term.lists[number], chosen)).collect()
+        };
+        let found = if term.count < ALONE_POSTINGS || half == 0 {
+            gather(0..views.len())?
+        } else {
+            let (first, second) = join(|| gather(0..half), || gather(half..views.len()));
+            let mut found = first?;
+            found.extend(second?);
+            found
+        };
         let mut most = vec![0.0_f32; self.base.len()];
         if self.scope == ScoreScope::Conversation {
             for (view, evidence) in views.iter().zip(&found) {
@@ -240,13 +249,13 @@ impl Ranker<'_> {
                 *base += weight * (SESSION * most).sqrt();
             }
         }
+        let term_count = term.count;
         let term = TermEvidence { views, found: &found, most: &most, weight, scope: self.scope };
-        let half = views.len() / 2;
         let (first, second) = self.scores.split_at_mut(half);
         let add = |scores: &mut [Vec<f32>], begin: usize| -> IndexResult<()> {
             scores.iter_mut().enumerate().try_for_each(|(at, scores)| term.add_to(begin + at, scores))
         };
-        if found.iter().map(Vec::len).sum::<usize>() < ALONE_POSTINGS || half == 0 {
+        if term_count < ALONE_POSTINGS || half == 0 {
             add(first, 0)?;
             add(second, half)
         } else {
@@ -353,20 +362,6 @@ fn is_user(role: &str) -> bool {
     ["user", "human"].iter().any(|name| role.eq_ignore_ascii_case(name))
 }
 
-/// Runs `work` on all segments, in two halves at once where there is much to do.
-fn in_halves<T: Send>(
-    views: &[SegmentView],
-    postings: u64,
-    work: impl Fn(std::ops::Range<usize>) -> T + Sync,
-) -> IndexResult<Vec<T>> {
-    let half = views.len() / 2;
-    if postings < ALONE_POSTINGS as u64 || half == 0 {
-        return Ok(vec![work(0..views.len())]);
-    }
-    let (first, second) = join(|| work(0..half), || work(half..views.len()));
-    Ok(vec![first, second])
-}
-
 /// Returns how much each record of a segment speaks for a term.
 fn evidence(view: &SegmentView, lists: &TermLists, chosen: Option<&[bool]>) -> IndexResult<Evidence> {
     let mut found: Vec<(u32, u32)> = Vec::new();
@@ -392,8 +387,7 @@ fn evidence(view: &SegmentView, lists: &TermLists, chosen: Option<&[bool]>) -> I
                 }
             }
             if entries.len() > 1 {
-                // A few sorted lists, one behind the other.
-                found.sort();
+                found.sort_unstable();
             }
         }
     }
@@ -593,6 +587,6 @@ const RAREST_IN_ENGLISH: f32 = 8.6;
 /// A turn with a larger factor was written near a date.
 const NEAR_DATE: f32 = 1.05;
 /// So few are looked at sooner than a thread is begun.
-const ALONE_POSTINGS: usize = 50_000;
+const ALONE_POSTINGS: u64 = 50_000;
 /// With so many records still to be looked at, it pays to find out which of them can be among the best.
 const WORTH_PRUNING: u64 = 20_000;

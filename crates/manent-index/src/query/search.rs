@@ -168,7 +168,7 @@ impl QueryExecution<'_> {
         let (views, scope) = (&self.snapshot.views, self.corpus.score_scope());
         let top = TopK::new(limit.max(SECOND_LOOK), &tie);
         let ranking = rank(views, &question, filter, self.snapshot.rows.len(), scope, top)?;
-        let matcher = Matcher::of_question(&question, &ranking.weights);
+        let patterns = Matcher::of_question(&question, &ranking.weights);
         let (near, rest) = ranking.best.split_at(ranking.best.len().min(SECOND_LOOK));
         let (mut matched, mut lines) = (Matched::default(), Lines::default());
         let mut looked_at = Vec::with_capacity(near.len());
@@ -189,7 +189,7 @@ impl QueryExecution<'_> {
                 stream: row.number,
                 ordinal: run.map_or(0, |run| run.ordinal(scored.doc)),
                 role: role.into_owned(),
-                fit: TextFit::of(&text, &question, &ranking.weights, &matcher),
+                fit: TextFit::of(&text, &question, &ranking.weights, &patterns),
             });
             drop(text);
             lines.keep(scored, line.unwrap_or_default());
@@ -209,7 +209,7 @@ impl QueryExecution<'_> {
             };
             let hit = line.as_ref().and_then(|line| {
                 let (_, text) = self.document_in(line, record)?.searched()?;
-                Some((self.hit(&row, record, scored.score, line, &matcher)?, Sketch::of(&text)))
+                Some((self.hit(&row, record, scored.score, line, &patterns)?, Sketch::of(&text)))
             });
             match hit {
                 Some((hit, sketch)) => order.push(hit, sketch),
@@ -218,7 +218,7 @@ impl QueryExecution<'_> {
         }
         matched.hits = order.into_hits(limit);
         let left = (limit - matched.hits.len()).min(rest.len());
-        let (hits, stale) = self.read(&rest[..left], &matcher, Lines::default())?;
+        let (hits, stale) = self.read(&rest[..left], &patterns, Lines::default())?;
         matched.hits.extend(hits);
         matched.stale.extend(stale);
         join_passages(&mut matched.hits);

@@ -423,7 +423,7 @@ impl Matcher {
         }
     }
 
-    /// Finds the terms of a question: pattern `n` is term `n` of the question. One with a weight of 0 is not looked for.
+    /// Finds the terms of a question: pattern `n` is term `n` of the question. A term without weight is not looked for.
     pub(crate) fn of_question(question: &Question, weights: &[f32]) -> Matcher {
         let mut matcher = Matcher { clauses: 1, weights: weights.to_vec(), ..Matcher::empty() };
         for (term, weight) in question.terms.iter().zip(weights) {
@@ -532,7 +532,7 @@ impl Matcher {
             let word = &text[range.clone()];
             parts_of(word, |part, within| {
                 self.find_part(part, |at| {
-                    found(at, range.start + within.start..range.start + within.end, words)
+                    found(at, range.start + within.start..range.start + within.end, words);
                 });
             });
             let known = term.bytes().next().is_some_and(|byte| self.first_bytes[usize::from(byte)]);

@@ -138,7 +138,8 @@ impl Builder {
     }
 
     /// Returns for each occurrence of a word its record, and in the low bits the tag of the word behind it: first all
-    /// occurrences of the first word, then those of the second, and where each word begins. Frees what they were made of.
+    /// occurrences of the first word, then those of the second, and where each word begins. Frees what they were made
+    /// of.
     fn sorted(&mut self) -> (Vec<u32>, Vec<u32>) {
         let (occurrences, ends) = (std::mem::take(&mut self.occurrences), std::mem::take(&mut self.ends));
         let mut begins = Vec::with_capacity(self.counts.len() + 1);

@@ -4,11 +4,11 @@
 //! index keeps the place of a record in its stream and the numbers that rank it; its text stays in the stream.
 //!
 //! ```text
-//! lists | tags | words | heads of the words | norms | roles | questions | seconds | places | runs | names of roles | end
+//! lists | tags | words | heads of the words | norms | roles | questions | seconds | places | runs | role names | end
 //! ```
 //!
-//! Norms, roles, questions and seconds are [`Column`]s, read page by page: a query that finds twenty records among a million looks
-//! at few of them.
+//! Norms, roles, questions and seconds are [`Column`]s, read page by page: a query that finds twenty records among a
+//! million looks at few of them.
 
 pub(crate) mod builder;
 pub(crate) mod dictionary;
