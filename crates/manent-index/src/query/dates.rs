@@ -380,10 +380,11 @@ mod tests {
     fn turns_of_the_day_fit_best_and_later_ones_better_than_earlier_ones() {
         let spans = of("on 8 may 2023");
         let mut fit = DateFit::new(&spans);
-        let mut at = |time: &str| fit.factor(time.parse::<Timestamp>().unwrap().as_second() as u32);
+        let mut at =
+            |time: &str| fit.factor(u32::try_from(time.parse::<Timestamp>().unwrap().as_second()).unwrap());
         let (day, next, before) =
             (at("2023-05-08T10:00:00Z"), at("2023-05-09T10:00:00Z"), at("2023-05-07T10:00:00Z"));
-        assert_eq!(day, DATE_FACTOR_MAX);
+        assert!(day > DATE_FACTOR_MAX - 0.001, "{day}");
         assert!(day > next && next > before && before > 1.0, "{day} {next} {before}");
         assert!(at("2024-05-08T10:00:00Z") < 1.001, "another year");
     }

@@ -109,9 +109,9 @@ mod tests {
     #[test]
     fn hits_that_repeat_others_come_behind_ten_different_ones_and_name_them() {
         let mut order = HitOrder::default();
-        for n in 0..12 {
-            order.push(hit("a", n * 10, 100.0 - n as f32), Sketch::of(&format!("thing {n}")));
-            order.push(hit("b", n * 10, 99.5 - n as f32), Sketch::of("thing 0"));
+        for (n, score) in (0..12).zip((0_u8..100).rev().map(f32::from)) {
+            order.push(hit("a", n * 10, score), Sketch::of(&format!("thing {n}")));
+            order.push(hit("b", n * 10, score - 0.5), Sketch::of("thing 0"));
         }
         let mut hits = order.into_hits(usize::MAX);
         join_passages(&mut hits);
