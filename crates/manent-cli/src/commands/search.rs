@@ -164,7 +164,9 @@ fn passages(hits: &[Hit]) -> Vec<Passage<'_>> {
         let at = *index.entry(hit.passage).or_insert(passages.len());
         match passages.get_mut(at) {
             None => passages.push(Passage { best: hit, around: 0, repeats: Vec::new() }),
-            Some(passage) if hit.repeats.is_some() => passage.repeats.push(hit),
+            Some(passage) if hit.repeats.as_ref().is_some_and(|first| passage.begins_with(first)) => {
+                passage.repeats.push(hit);
+            }
             Some(passage) => passage.around += 1,
         }
     }
@@ -172,6 +174,11 @@ fn passages(hits: &[Hit]) -> Vec<Passage<'_>> {
 }
 
 impl Passage<'_> {
+    /// Returns whether the best hit of the passage is this turn.
+    fn begins_with(&self, (id, seq): &(StreamId, u64)) -> bool {
+        self.best.id == *id && self.best.seq == *seq
+    }
+
     /// Returns what was folded into the passage, or an empty text.
     fn folded(&self) -> String {
         let around = (self.around > 0).then(|| format!("+{} around it", self.around));

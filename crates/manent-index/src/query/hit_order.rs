@@ -1,6 +1,6 @@
 //! The order of the hits of a plain question: ten different things first, and which hits belong together.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use manent_store::StreamId;
 
@@ -61,19 +61,25 @@ pub(crate) fn number_passages(hits: &mut [Hit]) {
     }
 }
 
-/// Numbers the passages: a turn joins that of a better hit which it repeats, or which is close to it in its session.
+/// Numbers the passages: a turn joins that of a better hit which is close to it in its session, or which begins a
+/// passage and says the same.
 pub(crate) fn join_passages(hits: &mut [Hit]) {
     // By session, the hits that were seen: the number of the turn, and the passage.
     let mut seen: HashMap<StreamId, Vec<(u64, usize)>> = HashMap::new();
     let mut passages = 0;
+    // The first hit of each passage.
+    let mut firsts: HashSet<(StreamId, u64)> = HashSet::new();
     for hit in hits {
         let (id, seq, near) = match &hit.repeats {
-            Some((id, seq)) => (id, *seq, 0),
-            None => (&hit.id, hit.seq, PASSAGE_TURNS),
+            Some(first) if firsts.contains(first) => (&first.0, first.1, 0),
+            _ => (&hit.id, hit.seq, PASSAGE_TURNS),
         };
         let joined =
             seen.get(id).and_then(|turns| turns.iter().find(|(other, _)| other.abs_diff(seq) <= near));
         hit.passage = joined.map_or(passages + 1, |(_, passage)| *passage);
+        if hit.passage > passages {
+            firsts.insert((hit.id.clone(), hit.seq));
+        }
         passages = passages.max(hit.passage);
         seen.entry(hit.id.clone()).or_default().push((hit.seq, hit.passage));
     }

@@ -125,8 +125,15 @@ fn check_passages(hits: &[Hit]) -> Result<(), String> {
         let (before, first) = (&hits[..at], hits[..at].iter().filter(|hit| hit.repeats.is_none()).count());
         let Some((id, seq)) = &hit.repeats else { continue };
         let named = before.iter().find(|other| other.id == *id && other.seq == *seq);
-        if named.is_none_or(|named| named.passage != hit.passage) {
-            return Err(format!("hit {at} repeats {seq} of {id:?}, which is no better hit of its passage"));
+        let Some(named) = named else {
+            return Err(format!("hit {at} repeats {seq} of {id:?}, which is no better hit"));
+        };
+        let begins = before.iter().find(|other| other.passage == named.passage) == Some(named);
+        if begins && named.passage != hit.passage {
+            return Err(format!(
+                "hit {at} repeats the first hit of passage {}, and is not in it",
+                named.passage
+            ));
         }
         let different_left = hits[at..].iter().any(|hit| hit.repeats.is_none());
         if first < 10 && different_left {
