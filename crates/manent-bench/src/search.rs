@@ -79,7 +79,7 @@ const QUESTIONS: &[Question] = &[
     Question { name: "phrase", typed: "\"unused cache\"", parts: &["unused cache"] },
     Question {
         name: "three words",
-        typed: "restart buffer jacquard",
+        typed: "restart AND buffer AND jacquard",
         parts: &["jacquard", "buffer", "restart"],
     },
 ];
@@ -107,6 +107,21 @@ fn questions(bench: &Bench, corpus: &Corpus) -> Result<Vec<Row>> {
             rows.push(Row::new(name, command, "ms", rg, peer, faster_by(15.0)));
         }
     }
+    let asked = query(PLAIN_QUESTION)?;
+    let found = store.search(&asked, LIMIT)?;
+    if found.hits.len() < LIMIT {
+        return Err(format!("a plain question finds only {} turns", found.hits.len()).into());
+    }
+    let [plain] = interleaved(bench.rounds(15), [&mut || warm_ms(&store, &asked)])?;
+    let name = format!("plain question in {}, warm", corpus.size);
+    rows.push(Row::new(
+        name,
+        plain,
+        "ms",
+        "a budget of 20 ms",
+        BUDGET_MS,
+        bench.at_full_size(Goal::Within(1.0)),
+    ));
     Ok(rows)
 }
 
@@ -222,6 +237,9 @@ fn bytes_in(dir: &Path) -> Result<u64> {
     std::fs::read_dir(dir)?.map(|entry| Ok(entry?.metadata()?.len())).sum()
 }
 
+/// Two common words and a rare one, of which a turn may lack any.
+const PLAIN_QUESTION: &str = "how do we restart the buffer of the jacquard";
+const BUDGET_MS: f64 = 20.0;
 const LIMIT: usize = 20;
 const ANSWERS: usize = 25;
 /// So many first answers between two rebuilds, each after new turns.
