@@ -48,7 +48,7 @@ fn other_scripts_are_found_by_their_words_and_from_two_characters_on() {
     env.append("notes", "明天下午开会讨论预算");
     env.append("notes", "周末去爬山");
     assert_eq!(found(&env, "когда встреча с бухгалтером")[0], "notes:1");
-    assert_eq!(found(&env, "в полночь"), ["notes:2", "notes:1"], "the rare word counts more");
+    assert_eq!(found(&env, "в полночь")[0], "notes:2", "the rare word counts more");
     assert_eq!(found(&env, "预算会议什么时候开会")[0], "notes:3");
     assert_eq!(found(&env, "爬山"), ["notes:4"]);
     assert_eq!(found(&env, "договор"), ["notes:1"]);

@@ -142,9 +142,14 @@ impl Group {
         self.score.different += if self.counts[pattern] == 1 { worth } else { 0 };
     }
 
-    /// Drops what is too far behind. The newest stays, however long it is.
+    /// Drops what is too far behind, and, for a question, what stands in the group again. The newest stays, however
+    /// long it is.
     fn shorten(&mut self, bytes_max: usize, matcher: &Matcher) {
-        while self.matches.len() > 1 && self.range().len() > bytes_max {
+        let is_again = |group: &Group| {
+            !matcher.weights.is_empty()
+                && group.matches.front().is_some_and(|first| group.counts[first.pattern] > 1)
+        };
+        while self.matches.len() > 1 && (self.range().len() > bytes_max || is_again(self)) {
             let Some(first) = self.matches.pop_front() else { break };
             self.counts[first.pattern] -= 1;
             self.score.all -= 1;
