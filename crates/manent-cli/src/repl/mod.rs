@@ -61,7 +61,7 @@ pub(crate) fn run(chat: &mut ChatSession<'_>) -> Result<Exit, Failure> {
                     Some(line)
                 };
                 if let Some(question) = question {
-                    // Its errors were printed; the conversation goes on.
+                    // The command has printed its error; the conversation goes on.
                     saved = ask(chat, &question, &mut AnswerView::lively(context))?.saved;
                 }
             }

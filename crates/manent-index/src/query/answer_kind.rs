@@ -1,9 +1,9 @@
-//! What a question asks for, as far as its words tell: a time, a number or a name. A text that has one answers better.
+//! The kind of answer that a question asks for: a time, a number or a name. A text that has one fits better.
 
 /// The kind of answer that an English question asks for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum AnswerKind {
-    /// Nothing that could be told from a text.
+    /// The question names no kind that a text could be checked for.
     #[default]
     Anything,
     Time,

@@ -215,7 +215,7 @@ impl DateParser<'_> {
                 "year" | "years" => (today.checked_sub(count.years()), 1.year()),
                 _ => return None,
             };
-            // Who says three weeks ago does not mean the day: half of the unit on both sides.
+            // "Three weeks ago" does not mean one day: the span has half of the unit on both sides.
             let half = if next.starts_with("day") { 0 } else { i64::from(half_of(width)) };
             let day = day.ok()?;
             let (first, end) = (day.checked_sub(half.days()).ok()?, day.checked_add((half + 1).days()).ok()?);

@@ -31,7 +31,7 @@ pub(crate) struct QuestionTerm {
     pub(crate) of_date: bool,
 }
 
-/// What a term of a question stands for.
+/// The words that a term of a question stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TermKind {
     /// All words with a root.

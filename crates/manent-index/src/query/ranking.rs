@@ -47,7 +47,8 @@ pub(crate) fn rank(
     let mut ranker = Ranker {
         views,
         filter,
-        speaker: if scope == ScoreScope::Alone { Speaker::Assistant } else { question.speaker },
+        // Records that stand alone have no roles to prefer.
+        speaker: if scope == ScoreScope::Alone { Speaker::Anybody } else { question.speaker },
         scope,
         dates: if by_date { question } else { &Question::default() },
         scores: views.iter().map(|view| vec![0.0; view.segment.turns as usize]).collect(),
@@ -74,7 +75,7 @@ pub(crate) fn rank(
     terms.sort_by(|a, b| weights[b.number].total_cmp(&weights[a.number]));
     let mut left: f32 = terms.iter().map(|term| weights[term.number]).sum();
     let mut postings_left: u64 = terms.iter().map(|term| term.count).sum();
-    // Which sessions are still looked at; `None` for all.
+    // Marks by row the sessions that are still looked at; `None` for all.
     let mut chosen: Option<Vec<bool>> = None;
     for (at, term) in terms.iter().enumerate() {
         if at > 0 && postings_left > WORTH_PRUNING {
@@ -556,7 +557,7 @@ fn run_split(evidence: &[(u32, f32)], end: u32) -> usize {
     near.unwrap_or_else(|| evidence.partition_point(|(doc, _)| *doc < end))
 }
 
-/// How much a record of each length borrows from its neighbours.
+/// The share of its neighbours' evidence that a record borrows, by its encoded length.
 static GATES: [f32; 256] = {
     let mut gates = [0.0; 256];
     let mut norm = 0;
